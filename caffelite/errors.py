@@ -7,9 +7,17 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 SAME_LETTERS = 0.8  # the ratio of difflib from which two names resemble each other
+
+
+class Details(TypedDict, total=False):
+    """Parts of a CaffeliteError that a function passes on."""
+
+    expected: object
+    found: object
+    remedy: str | None
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,9 @@ class Where:
 
     def __str__(self) -> str:
         return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+
+    def error(self, what: str, **parts: Unpack[Details]) -> CaffeliteError:
+        return CaffeliteError(what, where=self, **parts)
 
 
 class Locator:
@@ -40,6 +51,10 @@ class Locator:
             if full[:end] in self.positions:
                 return Where(self.file, *self.positions[full[:end]])
         return Where(self.file)
+
+    def error(self, what: str, *path: str | int, **parts: Unpack[Details]) -> CaffeliteError:
+        """An error in the field of this path."""
+        return CaffeliteError(what, where=self(*path), **parts)
 
     def at(self, *path: str | int) -> Locator:
         return Locator(self.file, self.positions, self._prefix + path)
@@ -67,14 +82,6 @@ def moved_paths(items: Mapping[tuple, Item], moves: Mapping[tuple, tuple], prefi
 
 
 NOWHERE = Locator("<net>")
-
-
-class Details(TypedDict, total=False):
-    """Parts of a CaffeliteError that a function passes on."""
-
-    expected: object
-    found: object
-    remedy: str | None
 
 
 class CaffeliteError(Exception):

@@ -14,8 +14,7 @@ from .layers.extension import elementwise, layer, register
 from .layers.feeding import Scheduled
 from .layers.image_layout import ImageLayout
 from .layers.layer import Layer, Shape, gradient_of, register_variant, split_axis
-from .layers.state import Writing
-from .layers.varying import Varying
+from .layers.state import Varying, Writing
 
 __all__ = [
     "ArrayLayer",

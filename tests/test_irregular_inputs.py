@@ -14,7 +14,7 @@ from caffelite.data.listing import read_list
 from caffelite.data.transforms import read_mean
 from caffelite.deploy.hierarchy import Hierarchy
 from caffelite.errors import NOWHERE, CaffeliteError
-from caffelite.families.cascade.object_lists import IMAGE_GT, read_objects
+from caffelite.families.cascade.listed_images import IMAGE_GT, read_objects
 from caffelite.inspection import reading
 from caffelite.runs import history
 from caffelite.training.checkpoint import snapshot

@@ -41,7 +41,7 @@ def test_a_value_fits_a_kind(value, kind, fits):
 # Modules that parse JSON themselves; whatever caffelite stored is read by `stored`.
 PARSES_JSON = {
     "stored.py": "files that caffelite stored",
-    "export/foreign_weights.py": "the header of a user's file; damage is an error that names it",
+    "export/conversion.py": "the header of a user's file; damage is an error that names it",
     "data/objects.py": "annotations of a user, with their file named in errors",
     "families/rcnn/roi_data.py": "annotations of a user; the layer refuses what is damaged",
     "serve/page.py": "the body of a request",

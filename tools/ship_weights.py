@@ -21,7 +21,7 @@ import numpy as np
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
-from caffelite.weights import wire
+from caffelite.weights import caffemodel
 from caffelite.zoo import catalog, trained
 
 RAW_DATA_TYPE, RAW_DATA, FLOAT16 = 10, 12, 2  # of NVCaffe's BlobProto
@@ -33,9 +33,9 @@ def half_blob(values: np.ndarray) -> bytes:
     """A BlobProto with values of 16 bits, where it is large."""
     if values.size <= SMALL:
         return weights.encode_blob(values)
-    shape = wire.field_bytes(7, pb.BlobShape(dim=values.shape).SerializeToString())
-    kind = wire.tag_bytes(RAW_DATA_TYPE, wire.VARINT) + wire.varint_bytes(FLOAT16)
-    return shape + kind + wire.field_bytes(RAW_DATA, values.astype("<f2").tobytes())
+    shape = caffemodel.field_bytes(7, pb.BlobShape(dim=values.shape).SerializeToString())
+    kind = caffemodel.tag_bytes(RAW_DATA_TYPE, caffemodel.VARINT) + caffemodel.varint_bytes(FLOAT16)
+    return shape + kind + caffemodel.field_bytes(RAW_DATA, values.astype("<f2").tobytes())
 
 
 def half(model: Path) -> bytes:
@@ -43,7 +43,9 @@ def half(model: Path) -> bytes:
     body = b""
     for name, blobs in weights.read_model(model).items():
         layer = pb.LayerParameter(name=name).SerializeToString()
-        body += wire.field_bytes(100, layer + b"".join(wire.field_bytes(7, half_blob(blob)) for blob in blobs))
+        body += caffemodel.field_bytes(
+            100, layer + b"".join(caffemodel.field_bytes(7, half_blob(blob)) for blob in blobs)
+        )
     return weights.sealed(body)
 
 

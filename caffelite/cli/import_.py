@@ -44,8 +44,7 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
     from .. import caffelite_pb2 as pb
     from .. import prototxt
     from .. import weights as caffemodels
-    from ..export.conversion import convert
-    from ..export.foreign_weights import read_tensors
+    from ..export.conversion import convert, read_tensors
     from ..layers import unknown_types
     from ..net import graph
     from ..training import nets

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import inputs
-from ..errors import CaffeliteError, Where
+from ..errors import Where
 from . import tar
 from .listing import files_below
 
@@ -125,7 +125,5 @@ def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]
                     raise tar.Unreadable(f'"{member.name}" is no file')
     except (OSError, tar.Unreadable) as mistake:
         expected = "a folder, or a tar archive, packed or not"
-        raise CaffeliteError(
-            f"cannot read it: {inputs.reason(mistake)}", where=Where(where), expected=expected
-        ) from None
+        raise Where(where).error(f"cannot read it: {inputs.reason(mistake)}", expected=expected) from None
     return {name: None if member is None else held[member.offset] for name, member in members.items()}

@@ -1,20 +1,190 @@
-"""Samples from arrays in files: IDX, as MNIST has it, and NumPy's .npy and .npz."""
+"""Samples from arrays in files: IDX, as MNIST has it, and NumPy's .npy and .npz, with numbers only: no pickle, and no
+array that is larger than its file.
+
+Rows are read on request, without a memory map: a mapped file that shrinks would kill the process.
+"""
 
 from __future__ import annotations
 
+import ast
 import math
+import os
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from typing import IO, Literal
 
 import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError, Where
-from . import npy
 from .database import EXACT_LABELS
-from .rows import Rows, opened
 from .samples import Check, Samples
+
+
+class Rows:
+    """Rows of a C-ordered array that starts at an offset of a file: `rows[numbers]` or `rows[start:stop]` reads them.
+
+    Errors: OSError where the file cannot be read, ValueError where it is shorter than the array, at once or by the time
+    of a read.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype, start: int, shape: tuple[int, ...]):
+        self.dtype, self.shape, self._start = dtype, shape, start
+        self._row = dtype.itemsize * math.prod(shape[1:])
+        self._file = inputs.open_file(path)
+        size = os.fstat(self._file.fileno()).st_size
+        if size < start + self._row * shape[0]:
+            self.close()
+            raise ValueError(f"{size} bytes instead of {start + self._row * shape[0]}")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, indices: slice | np.ndarray) -> np.ndarray:
+        if isinstance(indices, slice):
+            first, stop, _ = indices.indices(len(self))
+            rows = np.empty((max(0, stop - first), *self.shape[1:]), self.dtype)
+            self._read(rows, first)
+            return rows
+        rows = np.empty((len(indices), *self.shape[1:]), self.dtype)
+        # Adjacent rows in the file are read at once.
+        begins = [0, *(np.flatnonzero(np.diff(indices) != 1) + 1).tolist(), len(indices)]
+        for begin, end in zip(begins[:-1], begins[1:], strict=True):
+            self._read(rows[begin:end], int(indices[begin]) if end > begin else 0)
+        return rows
+
+    def _read(self, out: np.ndarray, first: int) -> None:
+        left, offset = out.reshape(-1).view(np.uint8).data, self._start + first * self._row
+        while left:
+            count = os.preadv(self._file.fileno(), [left], offset)
+            if not count:
+                raise ValueError("the file has become shorter since it was opened")
+            left, offset = left[count:], offset + count
+
+    def close(self) -> None:
+        """Closes the file; a second call does nothing."""
+        self._file.close()
+
+
+def opened(
+    path: Path, dtype: np.dtype, start: int, shape: tuple[int, ...], order: Literal["C", "F"] = "C"
+) -> Rows | np.ndarray:
+    """An array in a file: its rows, or all of it where it has none or is in Fortran's order ("F"). Errors: as for
+    `Rows`; MemoryError."""
+    if not math.prod(shape):
+        return np.empty(shape, dtype)
+    if order == "C" and shape:
+        return Rows(path, dtype, start, shape)
+    flat = Rows(path, dtype, start, (math.prod(shape),))
+    try:
+        return flat[:].reshape(shape, order=order)
+    finally:
+        flat.close()
+
+
+MOST_HEADER = 1 << 16  # bytes
+MOST_AXES = 32
+# What damaged files raise; RuntimeError: a member with a password, NotImplementedError: packed by a method that Python
+# lacks
+DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, OverflowError)
+
+
+def read(path: Path) -> Rows | np.ndarray:
+    """The array of a .npy; its rows are read on request. Errors: DAMAGE, MemoryError."""
+    with inputs.open_file(path) as file:
+        dtype, shape, order, start = _header(file)
+    return opened(path, dtype, start, shape, order)
+
+
+def names(path: Path) -> list[str]:
+    """Of the arrays in a .npz."""
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+class Packed:
+    """An array of a .npz, known by its header: `packed[numbers]` decompresses it, `packed[0:1]` its first row alone.
+
+    Errors: DAMAGE, MemoryError, at once or by the time of a read.
+    """
+
+    def __init__(self, path: Path, entry: zipfile.ZipInfo):
+        self._path, self._entry = path, entry
+        self._values: np.ndarray | None = None
+        with zipfile.ZipFile(path) as archive, archive.open(entry) as file:
+            self.dtype, self.shape, self._order, self._start = _header(file)
+        needed = self._start + self.dtype.itemsize * math.prod(self.shape)
+        if entry.file_size != needed:
+            raise ValueError(f'"{entry.filename}" has {entry.file_size} bytes instead of {needed}')
+
+    def __getitem__(self, indices: slice | np.ndarray) -> np.ndarray:
+        if self._values is None and self._order == "C" and self.shape and isinstance(indices, slice):
+            if indices == slice(0, 1):
+                count = min(1, self.shape[0])
+                return self._read(count * math.prod(self.shape[1:])).reshape(count, *self.shape[1:])
+        return self._all()[indices] if self.shape else self._all()
+
+    def _all(self) -> np.ndarray:
+        if self._values is None:
+            self._values = self._read(math.prod(self.shape)).reshape(self.shape, order=self._order)
+        return self._values
+
+    def _read(self, count: int) -> np.ndarray:
+        """The first ``count`` numbers."""
+        values = np.empty(count, self.dtype)
+        left = values.data.cast("B") if count else memoryview(b"")
+        with zipfile.ZipFile(self._path) as archive, archive.open(self._entry) as file:
+            file.read(self._start)
+            while left:
+                chunk = file.read(min(len(left), 1 << 24))
+                if not chunk:
+                    raise ValueError(f'"{self._entry.filename}" is cut short')
+                left[: len(chunk)] = chunk
+                left = left[len(chunk) :]
+        return values
+
+    def close(self) -> None:
+        """Frees the array."""
+        self._values = None
+
+
+def of_npz(path: Path, name: str) -> Packed | None:
+    """An array of a .npz, None where it has none of the name. Errors: DAMAGE."""
+    with zipfile.ZipFile(path) as archive:
+        packed = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
+    return Packed(path, packed) if packed else None
+
+
+def _header(file: IO[bytes] | FileIO) -> tuple[np.dtype, tuple[int, ...], Literal["C", "F"], int]:
+    """Type, shape, order and where the numbers start. Errors: ValueError."""
+    magic = file.read(8)
+    if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
+        raise ValueError("not a .npy array")
+    wide = 2 if magic[6] == 1 else 4
+    size = int.from_bytes(file.read(wide), "little")
+    if size > MOST_HEADER:
+        raise ValueError(f"a header of {size} bytes")
+    text = file.read(size)
+    try:
+        header = ast.literal_eval(text.decode("latin1").strip())
+        descr, shape, fortran = header["descr"], header["shape"], header["fortran_order"]
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
+        raise ValueError("a header that is not understood") from None
+    valid = isinstance(shape, tuple) and all(type(side) is int and 0 <= side < 1 << 62 for side in shape)
+    if not valid or len(shape) > MOST_AXES or not isinstance(fortran, bool):
+        raise ValueError(f"the shape {str(shape)[:60]}")
+    try:
+        dtype = np.dtype(descr if isinstance(descr, str) else "V")
+    except (TypeError, ValueError, SyntaxError):
+        raise ValueError(f"the type {str(descr)[:60]}") from None
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise ValueError("objects, not numbers")
+    return dtype, shape, "F" if fortran else "C", 8 + wide + size
+
 
 IDX = {
     8: ">u1",
@@ -45,7 +215,7 @@ class Arrays(Samples[np.ndarray]):
 
     def __init__(self, images: Path, labels: Path | None):
         self.path = images
-        self._images: Rows | npy.Packed | np.ndarray = _load(images, "data")
+        self._images: Rows | Packed | np.ndarray = _load(images, "data")
         try:
             self._look(labels)
         except BaseException:
@@ -55,9 +225,7 @@ class Arrays(Samples[np.ndarray]):
     def _look(self, labels: Path | None) -> None:
         images, shape = self.path, self._images.shape
         if len(shape) not in (2, 3, 4) or not math.prod(shape):
-            raise CaffeliteError(
-                "no images", where=Where(str(images)), expected="N×H×W, N×C×H×W or N×D", found=_times(shape)
-            )
+            raise Where(str(images)).error("no images", expected="N×H×W, N×C×H×W or N×D", found=_times(shape))
         self._shape = {2: (*shape[1:], 1, 1), 3: (1, *shape[1:]), 4: shape[1:]}[len(shape)]
         self.length = shape[0]
         labels_read = None
@@ -88,7 +256,7 @@ class Arrays(Samples[np.ndarray]):
         return self._labels.astype(np.float64)
 
     def close(self) -> None:
-        if isinstance(self._images, (Rows, npy.Packed)):
+        if isinstance(self._images, (Rows, Packed)):
             self._images.close()
         self._images = np.empty(0)
 
@@ -100,18 +268,15 @@ def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
         return None
     try:
         if math.prod(labels.shape) != length or labels.shape[:1] != (length,) and length != 1:
-            raise CaffeliteError(
-                "the labels do not fit the images", where=where, expected=length, found=_times(labels.shape)
-            )
+            raise where.error("the labels do not fit the images", expected=length, found=_times(labels.shape))
         with _damage_reported(path):
             values = np.asarray(labels[:] if labels.shape else labels, np.float64).reshape(-1)
     finally:
-        if isinstance(labels, (Rows, npy.Packed)):
+        if isinstance(labels, (Rows, Packed)):
             labels.close()
     wrong = np.flatnonzero((values != np.floor(values)) | (np.abs(values) > EXACT_LABELS))
     if wrong.size:
-        what = f"label {wrong[0]} is not an integer that float32 represents exactly"
-        raise CaffeliteError(what, where=where, found=values[wrong[0]])
+        raise where.error(f"label {wrong[0]} is not an integer that float32 represents exactly", found=values[wrong[0]])
     return values.astype(np.float32)
 
 
@@ -121,41 +286,38 @@ def _damage_reported(path: Path) -> Iterator[None]:
     where = Where(str(path))
     try:
         yield
-    except npy.DAMAGE as mistake:
+    except DAMAGE as mistake:
         said = inputs.reason(mistake) or type(mistake).__name__
-        raise CaffeliteError(f"cannot read the arrays: {said}", where=where, expected="IDX, .npy or .npz") from None
+        raise where.error(f"cannot read the arrays: {said}", expected="IDX, .npy or .npz") from None
     except MemoryError:
-        raise CaffeliteError(
-            "not enough memory for the arrays", where=where, remedy="save them as .npy in C order"
-        ) from None
+        raise where.error("not enough memory for the arrays", remedy="save them as .npy in C order") from None
 
 
-def _load(path: Path, name: str) -> Rows | npy.Packed | np.ndarray:
+def _load(path: Path, name: str) -> Rows | Packed | np.ndarray:
     """As `_find`. Errors besides: the .npz has no array of the name."""
     array = _find(path, name)
     if array is None:
-        found = ", ".join(npy.names(path)) or "none"
-        raise CaffeliteError(f'no array "{name}"', where=Where(str(path)), found=found)
+        raise Where(str(path)).error(f'no array "{name}"', found=", ".join(names(path)) or "none")
     return array
 
 
-def _find(path: Path, name: str) -> Rows | npy.Packed | np.ndarray | None:
+def _find(path: Path, name: str) -> Rows | Packed | np.ndarray | None:
     """The array of a file, of a .npz the one of a name; None where it has none of that name. Errors: the file cannot be
     read; no numbers."""
     where = Where(str(path))
-    array: Rows | npy.Packed | np.ndarray | None
+    array: Rows | Packed | np.ndarray | None
     with _damage_reported(path):
         inputs.check(path)
         if path.suffix == ".npz":
-            array = npy.of_npz(path, name)
+            array = of_npz(path, name)
             if array is None:
                 return None
         else:
-            array = npy.read(path) if path.suffix == ".npy" else _idx(path)
+            array = read(path) if path.suffix == ".npy" else _idx(path)
     if array.dtype.kind not in "uifb":
-        if isinstance(array, (Rows, npy.Packed)):
+        if isinstance(array, (Rows, Packed)):
             array.close()
-        raise CaffeliteError("no numbers", where=where, found=array.dtype)
+        raise where.error("no numbers", found=array.dtype)
     return array
 
 

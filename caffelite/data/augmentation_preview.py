@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..errors import CaffeliteError, Where
+from ..errors import Where
 from . import sources, stored
 from .samples import DataSource
 from .stored import stores_images
@@ -25,10 +25,10 @@ def of_net(path: Path, number: int, count: int, seed: int = 0) -> tuple[np.ndarr
             source = sources.open_source(spec, pb.TRAIN, document.locate.at("layer", position), seed)
             break
     else:
-        raise CaffeliteError("no data layer of images in phase TRAIN", where=Where(str(path)))
+        raise Where(str(path)).error("no data layer of images in phase TRAIN")
     try:
         if not isinstance(source, DataSource):
-            raise CaffeliteError("the layer reads no images", where=Where(str(path)))
+            raise Where(str(path)).error("the layer reads no images")
         [(image, _)] = stored.read(source.samples, [number])
         return image, [draw(source, image, number + 1000 * i) for i in range(count)]
     finally:

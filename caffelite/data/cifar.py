@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import CaffeliteError, Where
+from ..errors import Where
 from .archive import Files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -27,9 +27,7 @@ def find(files: Files) -> dict[str, str] | None:
         if batches:
             missing = [batch + ending for batch in TRAIN + TEST if batch not in batches]
             if missing:
-                raise CaffeliteError(
-                    "batches of CIFAR-10 are missing", where=Where(files.where), expected=", ".join(missing)
-                )
+                raise Where(files.where).error("batches of CIFAR-10 are missing", expected=", ".join(missing))
             return batches
     return None
 
@@ -47,9 +45,7 @@ def _content(files: Files, name: str) -> bytes:
     try:
         return files[name]
     except OSError as mistake:
-        raise CaffeliteError(
-            f"cannot read it: {mistake.strerror or mistake}", where=Where(f"{files.where}/{name}")
-        ) from None
+        raise Where(f"{files.where}/{name}").error(f"cannot read it: {mistake.strerror or mistake}") from None
 
 
 def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -57,14 +53,12 @@ def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.nd
         images, labels = _unpickled(content, where)
     elif not content or len(content) % RECORD:
         expected = f"a multiple of {RECORD} bytes"
-        raise CaffeliteError("not a batch of CIFAR-10", where=where, expected=expected, found=f"{len(content)} bytes")
+        raise where.error("not a batch of CIFAR-10", expected=expected, found=f"{len(content)} bytes")
     else:
         rows = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
         images, labels = rows[:, 1:], rows[:, 0]
     if labels.max() >= len(CLASSES):
-        raise CaffeliteError(
-            "a label that is no class", where=where, expected=f"0 to {len(CLASSES) - 1}", found=labels.max()
-        )
+        raise where.error("a label that is no class", expected=f"0 to {len(CLASSES) - 1}", found=labels.max())
     return images, labels
 
 
@@ -87,5 +81,5 @@ def _unpickled(content: bytes, where: Where) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(f"{images.shape} of {images.dtype}")
     except Exception as mistake:  # a damaged pickle may raise any exception
         expected = f'a pickle with "data", N×{RECORD - 1} of uint8, and "labels"'
-        raise CaffeliteError("not a batch of CIFAR-10", where=where, expected=expected, found=mistake) from None
+        raise where.error("not a batch of CIFAR-10", expected=expected, found=mistake) from None
     return images, labels.astype(np.uint8)

@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..detection.names import read_label_map
-from ..errors import CaffeliteError, Locator, Where
+from ..errors import Locator, Where
 from ..layers import REGISTRY
 from ..layers.feeding import feeding_type
 from ..prototxt import resolve
@@ -28,9 +28,7 @@ def read(path: str | Path) -> list[str]:
     try:
         return _lines(path)
     except OSError as mistake:
-        raise CaffeliteError(
-            f"cannot read the names of classes: {inputs.reason(mistake)}", where=Where(str(path))
-        ) from None
+        raise Where(str(path)).error(f"cannot read the names of classes: {inputs.reason(mistake)}") from None
 
 
 def of_data(path: Path) -> list[str]:

@@ -130,11 +130,8 @@ def convert(
             first = first or shape
             if check_size and shape != first:
                 expected, found = ("×".join(map(str, s)) for s in (first, shape))
-                raise CaffeliteError(
-                    f'"{image.name}" has another shape than the first image',
-                    where=image.where,
-                    expected=expected,
-                    found=found,
+                raise image.where.error(
+                    f'"{image.name}" has another shape than the first image', expected=expected, found=found
                 )
             done.shapes[shape] += 1
             yield b"%08d_%s" % (number, os.fsencode(image.name)), value
@@ -143,9 +140,7 @@ def convert(
         done.written = write_records(path, records(), len(images), progress, backend=backend, force=force)
     except CaffeliteError as mistake:
         if done.skipped and not done.shapes:
-            raise CaffeliteError(
-                "none of the images can be read", where=Where(str(path)), found=done.skipped[0]
-            ) from mistake
+            raise Where(str(path)).error("none of the images can be read", found=done.skipped[0]) from mistake
         raise
     return done
 

@@ -43,7 +43,7 @@ class Datums(Samples[Record]):
     def look(self) -> None:
         """Determines the properties of the images from the first record."""
         if not self.length:
-            raise CaffeliteError("the database is empty", where=Where(str(self.path)))
+            raise Where(str(self.path)).error("the database is empty")
         record = next(self.walk(0))
         self.first, _ = self.image(0, record)
         self.encoded = pb.Datum.FromString(record[1]).encoded
@@ -104,7 +104,7 @@ class Datums(Samples[Record]):
         try:
             datums = [pb.Datum.FromString(value) for _, value in self.at(indices)]
         except DecodeError:
-            raise CaffeliteError("not a Datum record", where=Where(str(self.path))) from None
+            raise Where(str(self.path)).error("not a Datum record") from None
         contents = [datum.data or np.array(datum.float_data, np.float32) for datum in datums]
         return contents, np.array([datum.label for datum in datums], np.float64)
 

@@ -36,14 +36,9 @@ def features(kind: str, path: Path, shapes: Mapping[str, tuple[int, ...]], *, fo
 def _database(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool, backend: str) -> Iterator[Add]:
     [(name, shape)] = shapes.items()
     if len(shape) > 3:
-        found = "×".join(map(str, shape))
         remedy = "write hdf5 or npz"
-        raise CaffeliteError(
-            f'a Datum cannot hold rows of "{name}"',
-            where=Where(str(path)),
-            expected="C×H×W",
-            found=found,
-            remedy=remedy,
+        raise Where(str(path)).error(
+            f'a Datum cannot hold rows of "{name}"', expected="C×H×W", found="×".join(map(str, shape)), remedy=remedy
         )
     channels, height, width = (*shape, 1, 1, 1)[:3]
     written = 0

@@ -99,9 +99,7 @@ class Files(Pictures):
         except OSError as mistake:
             file, where = self.place(number)
             remedy = "names are relative to root_folder, which is put before them unchanged" if self._root else None
-            raise CaffeliteError(
-                f'cannot read image "{file}": {inputs.reason(mistake)}', where=where, remedy=remedy
-            ) from None
+            raise where.error(f'cannot read image "{file}": {inputs.reason(mistake)}', remedy=remedy) from None
 
 
 def folder(path: Path) -> list[Listed]:
@@ -134,7 +132,7 @@ class Shards(Pictures):
                     labels.append(label)
                     self._parts.append((archive_index, name, offset, count))
             if not labels:
-                raise CaffeliteError("no samples in any archive", where=Where(_text(archives[0])))
+                raise Where(_text(archives[0])).error("no samples in any archive")
             super().__init__(labels, color, size)
         except BaseException:
             self.close()
@@ -152,9 +150,8 @@ class Shards(Pictures):
             return _index(file, named)
         except (OSError, tar.Unreadable) as mistake:
             packed = named.endswith((".gz", ".tgz", ".bz2", ".xz", ".zst"))
-            raise CaffeliteError(
+            raise Where(named).error(
                 f"cannot read the archive: {inputs.reason(mistake)}",
-                where=Where(named),
                 expected="a .tar",
                 remedy="unpack it with gunzip or the like" if packed else None,
             ) from None
@@ -208,13 +205,13 @@ def _index(file: FileIO, named: str) -> list[tuple[int, str, int, int]]:
     for stem, members in samples.items():
         images = [(ending, member) for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
         if len(images) != 1 or "cls" not in members:
-            found, expected = ", ".join(sorted(members)), "an image and a .cls"
-            raise CaffeliteError(f'sample "{stem}"', where=Where(named), expected=expected, found=found)
+            expected = "an image and a .cls"
+            raise Where(named).error(f'sample "{stem}"', expected=expected, found=", ".join(sorted(members)))
         text = os.pread(file.fileno(), min(members["cls"].size, LABEL_BYTES), members["cls"].offset_data).strip()
         label = whole_number(text.decode(errors="replace"))
         if label is None or abs(label) > EXACT_LABELS:
             found = repr(shortened(text.decode(errors="backslashreplace")))
-            raise CaffeliteError(f'"{stem}.cls" is no label', where=Where(named), expected="an integer", found=found)
+            raise Where(named).error(f'"{stem}.cls" is no label', expected="an integer", found=found)
         [(ending, image)] = images
         index.append((label, f"{stem}.{ending}", image.offset_data, image.size))
     return index
@@ -222,11 +219,9 @@ def _index(file: FileIO, named: str) -> list[tuple[int, str, int, int]]:
 
 def _usable(named: str, name: str, member: tarfile.TarInfo | None) -> tarfile.TarInfo:
     if member is None:
-        what = f'the link "{name}" has no target in the archive'
-        raise CaffeliteError(what, where=Where(named), remedy="pack what it names too")
+        raise Where(named).error(f'the link "{name}" has no target in the archive', remedy="pack what it names too")
     if member.issparse():
-        what = f'"{name}" is stored as a sparse file'
-        raise CaffeliteError(what, where=Where(named), remedy="pack it without --sparse")
+        raise Where(named).error(f'"{name}" is stored as a sparse file', remedy="pack it without --sparse")
     return member
 
 

@@ -1,4 +1,4 @@
-"""HDF5Data: rows of HDF5 files named in a list file."""
+"""HDF5Data: rows of HDF5 files named in a list file; and all rows of such files."""
 
 from __future__ import annotations
 
@@ -49,15 +49,13 @@ class HDF5Source(Source):
         self._files = [look(path, where, tops) for path, where in listed(listing, locate)]
         self._files = [file for file in self._files if file.rows]
         if not self._files:
-            raise CaffeliteError(
-                "no rows in any file of the list", where=Where(str(listing)), remedy=f"named at {locate('source')}"
-            )
+            raise Where(str(listing)).error("no rows in any file of the list", remedy=f"named at {locate('source')}")
         first = self._files[0]
         for file in self._files:
             for top, shape, expected in zip(tops, file.row_shapes, first.row_shapes, strict=True):
                 if shape != expected:
                     what = f'{file.path}: dataset "{top}" differs in shape from that of {first.path}'
-                    raise CaffeliteError(what, where=file.where, expected=("rows", *expected), found=("rows", *shape))
+                    raise file.where.error(what, expected=("rows", *expected), found=("rows", *shape))
         length = sum(file.rows for file in self._files)
         self._row_bytes = 4 * sum(math.prod(shape) for shape in first.row_shapes)
         self._keep = len(self._files) if length * self._row_bytes <= RESIDENT_BYTES else 1
@@ -229,7 +227,7 @@ def rows_of(file: ListedFile, tops: list[str], rows: slice | np.ndarray, top: in
         inputs.check(file.path)
         return hdf5_reader.read(file.path, names, rows, shapes, file.chunks)
     except (OSError, hdf5_reader.Unreadable) as mistake:
-        raise CaffeliteError(f"cannot read {file.path}: {inputs.reason(mistake)}", where=file.where) from None
+        raise file.where.error(f"cannot read {file.path}: {inputs.reason(mistake)}") from None
 
 
 def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
@@ -238,11 +236,10 @@ def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     try:
         lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
-        what, remedy = (
-            f"cannot read the list of HDF5 files {listing}: {inputs.reason(mistake)}",
-            "write the path of each HDF5 file on a line of its own",
-        )
-        raise CaffeliteError(what, where=locate("source"), expected="a text file", remedy=remedy) from None
+        what = f"cannot read the list of HDF5 files {listing}: {inputs.reason(mistake)}"
+        raise locate.error(
+            what, "source", expected="a text file", remedy="write the path of each HDF5 file on a line of its own"
+        ) from None
     named = []
     for number, line in enumerate(lines, 1):
         if name := line.strip():
@@ -263,24 +260,65 @@ def look(path: Path, where: Where, tops: list[str]) -> ListedFile:
         descriptions, names = hdf5_reader.look(path, tops)
     except FileNotFoundError:
         remedy = "paths count from the working directory, then from the list's folder"
-        raise CaffeliteError(f"no file {path}", where=where, remedy=remedy) from None
+        raise where.error(f"no file {path}", remedy=remedy) from None
     except (OSError, hdf5_reader.Unreadable) as mistake:
-        raise CaffeliteError(f"cannot open {path} as HDF5: {inputs.reason(mistake)}", where=where) from None
+        raise where.error(f"cannot open {path} as HDF5: {inputs.reason(mistake)}") from None
     shapes, chunks = [], 0
     for top, one in zip(tops, descriptions, strict=True):
         if one is None:
             said = ", ".join(names) or "none"
-            raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=said)
+            raise where.error(f'{path} has no dataset "{top}"', expected="one for each top", found=said)
         if not one.shape or not one.numbers:
             said = f"{one.shape or 'a single value'} of {one.type}"
-            raise CaffeliteError(
-                f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=said
-            )
+            raise where.error(f'{path}: dataset "{top}" cannot feed a top', expected="an array of numbers", found=said)
         shapes.append(one.shape)
         chunks += one.chunk
     if len({shape[0] for shape in shapes}) > 1:
-        said = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
-        raise CaffeliteError(
-            f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=said
-        )
+        said = ", ".join((f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True)))
+        raise where.error(f"{path}: datasets differ in rows", expected="as many rows in each", found=said)
     return ListedFile(path, where, shapes[0][0], [shape[1:] for shape in shapes], chunks)
+
+
+SUFFIXES = (".h5", ".hdf5")
+BLOCK = 16 << 20  # bytes that are read at a time
+
+Row = dict[str, np.ndarray]  # values by data set
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file is HDF5 by its name, or a list of such files."""
+    if path.suffix.lower() != ".txt" or not path.is_file():
+        return path.suffix.lower() in SUFFIXES
+    with inputs.open_file(path) as file:
+        return file.readline(4096).strip().lower().endswith(tuple(suffix.encode() for suffix in SUFFIXES))
+
+
+class HDF5Rows:
+    """(place, values) of every row of an HDF5 file, or of the files of a list. Errors: as those of ``HDF5Source``; data
+    sets that no net could read."""
+
+    def __init__(self, path: Path):
+        locate = Locator(str(path))
+        named = [(path, Where(str(path)))] if path.suffix.lower() in SUFFIXES else listed(path, locate)
+        self.names: list[str] = []
+        if named:
+            try:
+                self.names = hdf5_reader.look(named[0][0], [""])[1]
+            except (OSError, hdf5_reader.Unreadable) as mistake:
+                what = f"cannot open {named[0][0]} as HDF5: {inputs.reason(mistake)}"
+                raise CaffeliteError(what, where=named[0][1]) from None
+        self._files = [look(each, where, self.names) for each, where in named]
+
+    def __len__(self) -> int:
+        return sum(file.rows for file in self._files)
+
+    def __iter__(self) -> Iterator[tuple[str, Row]]:
+        for file in self._files:
+            size = 4 * sum(int(np.prod(shape)) for shape in file.row_shapes)
+            step = max(1, BLOCK // max(1, size))
+            for start in range(0, file.rows, step):
+                rows = slice(start, min(file.rows, start + step))
+                arrays = rows_of(file, self.names, rows)
+                for i in range(rows.stop - start):
+                    row = {name: values[i] for name, values in zip(self.names, arrays, strict=True)}
+                    yield f"{file.path} row {start + i}", row

@@ -54,7 +54,7 @@ class Tables:
         was = self._sizes.get(status.st_ino, 0)
         if status.st_size < was:
             what, found = f"the LevelDB's {name} has become shorter since it was opened", f"{status.st_size} bytes"
-            raise CaffeliteError(what, where=Where(str(self._path)), expected=f"{was} bytes", found=found, remedy=ANEW)
+            raise Where(str(self._path)).error(what, expected=f"{was} bytes", found=found, remedy=ANEW)
         self._sizes[status.st_ino] = status.st_size
 
 
@@ -131,16 +131,14 @@ def _open(path: Path) -> plyvel.DB:
     with _opening:
         if identity not in _opened:
             if not (path / "CURRENT").is_file():  # LevelDB would leave a lock file in any folder
-                raise CaffeliteError(
-                    "cannot open the LevelDB", where=where, expected="a LevelDB folder", found="one without CURRENT"
-                )
+                raise where.error("cannot open the LevelDB", expected="a LevelDB folder", found="one without CURRENT")
             try:
                 _opened[identity] = [plyvel.DB(str(path), create_if_missing=False, paranoid_checks=True), 0]
             except (plyvel.Error, OSError) as mistake:
                 reason = message_of(mistake)
                 busy = "only one process can read a LevelDB: end the other one, or convert it to LMDB"
-                raise CaffeliteError(
-                    f"cannot open the LevelDB: {reason}", where=where, remedy=busy if "lock" in reason else ANEW
+                raise where.error(
+                    f"cannot open the LevelDB: {reason}", remedy=busy if "lock" in reason else ANEW
                 ) from None
         _opened[identity][1] += 1
         return _opened[identity][0]

@@ -8,9 +8,10 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     try:
         content = inputs.read(path, inputs.LIST)
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     if (end := content.find(b"\0")) >= 0:
         found = "an image" if _is_image([str(path)]) else "a NUL character"
         where = Where(str(path), content.count(b"\n", 0, end) + 1)
@@ -85,7 +86,7 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
             break
     mistakes.raise_any()
     if not listed:
-        raise CaffeliteError("the list is empty", where=Where(str(path)), expected='lines of "NAME LABEL"')
+        raise Where(str(path)).error("the list is empty", expected='lines of "NAME LABEL"')
     return listed
 
 
@@ -113,7 +114,7 @@ def list_classes(
     around = 0 if classes else _around(parts)
     folders = sorted({p[around] for p in parts if len(p) > around + 1})
     if not folders:
-        raise CaffeliteError("no class folders", where=Where(where), expected="a folder of images for each class")
+        raise Where(where).error("no class folders", expected="a folder of images for each class")
     classes = list(classes) or folders
     mistakes, listed = Collector(), []
     label = {name: number for number, name in enumerate(classes)}
@@ -138,10 +139,8 @@ def list_classes(
             mistakes.add(CaffeliteError(strange, where=where_it_is, remedy=remedy))
     mistakes.raise_any()
     if not listed:
-        raise CaffeliteError(
-            "no images in the class folders",
-            where=Where(where),
-            expected=f"files that end with {', '.join(sorted(IMAGES))}",
+        raise Where(where).error(
+            "no images in the class folders", expected=f"files that end with {', '.join(sorted(IMAGES))}"
         )
     return listed, classes
 
@@ -186,16 +185,12 @@ def files_below(folder: str | os.PathLike) -> list[str]:
     folder = Path(folder)
     if not folder.is_dir():
         near = did_you_mean(folder.name, (p.name for p in folder.parent.glob("*/"))) if folder.parent.is_dir() else None
-        raise CaffeliteError(
-            "not a folder", where=Where(str(folder)), expected="a folder of class folders", remedy=near
-        )
+        raise Where(str(folder)).error("not a folder", expected="a folder of class folders", remedy=near)
     names = []
     for parent, folders, files in os.walk(folder, followlinks=True):
         below = os.path.relpath(parent, folder)
         if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
-            raise CaffeliteError(
-                "the folder is empty", where=Where(parent), remedy="remove it, or put its images there"
-            )
+            raise Where(parent).error("the folder is empty", remedy="remove it, or put its images there")
         names += [os.path.normpath(os.path.join(below, file)).replace(os.sep, "/") for file in files]
     return names
 
@@ -213,6 +208,29 @@ def list_lines(path: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+Entry = TypeVar("Entry")
+
+
+def read_entries(path: Path, parse: Callable[[list[str], Where], Entry | None], line: str, lines: str) -> list[Entry]:
+    """What ``parse`` makes of the words and the place of each line that is not empty. line, lines: what is expected.
+    Errors: the list cannot be read; a line of which ``parse`` makes None; an empty list."""
+    try:
+        texts = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
+    except OSError as mistake:
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
+    entries = []
+    for number, text in enumerate(texts, 1):
+        if words := text.split():
+            where = Where(str(path), number)
+            entry = None if "\0" in text else parse(words, where)
+            if entry is None:
+                raise where.error("a line is not understood", expected=line, found=f'"{shortened(text.strip())}"')
+            entries.append(entry)
+    if not entries:
+        raise Where(str(path)).error("the list is empty", expected=lines)
+    return entries
+
+
 @dataclass(frozen=True)
 class Table:
     """columns: names of the numbers; listed: the files, their label unused; values: files × columns, float32."""
@@ -228,9 +246,9 @@ def read_rows(path: str | os.PathLike) -> list[tuple[Where, list[str]]]:
     try:
         text = inputs.read(path, inputs.LIST).decode("utf-8-sig", "surrogateescape")
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read the table: {inputs.reason(mistake)}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot read the table: {inputs.reason(mistake)}") from None
     if "\0" in text:
-        raise CaffeliteError("a NUL character", where=Where(str(path)), expected="a CSV file")
+        raise Where(str(path)).error("a NUL character", expected="a CSV file")
     reader, rows, line = csv.reader(text.splitlines(keepends=True), strict=True, skipinitialspace=True), [], 1
     try:
         for row in reader:
@@ -239,7 +257,7 @@ def read_rows(path: str | os.PathLike) -> list[tuple[Where, list[str]]]:
                 rows.append((Where(str(path), line), cells))
             line = reader.line_num + 1
     except csv.Error as mistake:
-        raise CaffeliteError(f"not a CSV file: {mistake}", where=Where(str(path), line)) from None
+        raise Where(str(path), line).error(f"not a CSV file: {mistake}") from None
     return rows
 
 
@@ -258,8 +276,8 @@ def read_table(path: str | os.PathLike) -> Table:
     rows = read_rows(path)
     header = rows[0][1] if rows else []
     if len(header) < 2 or all(number(cell) is not None for cell in header[1:]):
-        where, expected = Where(str(path), 1), 'a header, as in "file,age,height", then a row for each file'
-        raise CaffeliteError("the table has no header", where=where, expected=expected)
+        expected = 'a header, as in "file,age,height", then a row for each file'
+        raise Where(str(path), 1).error("the table has no header", expected=expected)
     mistakes, listed, values = Collector(), [], []
     for where, cells in rows[1:]:
         row_values = [number(cell) for cell in cells[1:]]
@@ -277,5 +295,5 @@ def read_table(path: str | os.PathLike) -> Table:
             break
     mistakes.raise_any()
     if not listed:
-        raise CaffeliteError("the table has no rows", where=Where(str(path)))
+        raise Where(str(path)).error("the table has no rows")
     return Table(tuple(header[1:]), listed, np.array(values, np.float32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from .draws import Key, per_sample, uniform
 from .pipeline import Batch
 from .samples import DataSource
@@ -27,10 +27,10 @@ def check(layer: pb.LayerParameter, locate: Locator) -> None:
         ("classes", p.classes > 1, "the number of classes, at least 2"),
     ):
         if not valid:
-            raise CaffeliteError(f"a bad {name}", where=at(name), expected=expected, found=f"{getattr(p, name):g}")
+            raise at.error(f"a bad {name}", name, expected=expected, found=f"{getattr(p, name):g}")
     if len(layer.top) != 2:
         what = f'layer "{layer.name}": mixup_param needs two tops, images and labels'
-        raise CaffeliteError(what, where=locate("top"), expected=2, found=len(layer.top))
+        raise locate.error(what, "top", expected=2, found=len(layer.top))
 
 
 def shares(param: pb.MixupParameter, key: Key, first: int, pairs: int) -> np.ndarray:
@@ -53,8 +53,8 @@ class MixedSource(DataSource):
         """Mixes from now on. Errors: bad fields; several labels for each sample; an odd batch."""
         check(layer, locate)
         if self.samples.label_shape:
-            what, found = "mixup_param needs one label for each sample", f"{self.samples.label_shape[0]} labels"
-            raise CaffeliteError(what, where=locate("transform_param", FIELD), found=found)
+            found = f"{self.samples.label_shape[0]} labels"
+            raise locate.error("mixup_param needs one label for each sample", "transform_param", FIELD, found=found)
         self._param, self._key, self._at = layer.transform_param.mixup_param, key, locate
         self.shapes[1] = self.shapes[0][0], self._param.classes
         self._check_pairs()
@@ -78,15 +78,14 @@ class MixedSource(DataSource):
         classes = self._param.classes
         bad = labels[~((labels >= 0) & (labels < classes) & (labels == np.floor(labels)))]
         if len(bad):
-            where, expected = self._at("transform_param", FIELD, "classes"), f"0 to {classes - 1}"
-            raise CaffeliteError("a label in the data is no class", where=where, expected=expected, found=f"{bad[0]:g}")
+            where = self._at("transform_param", FIELD, "classes")
+            raise where.error("a label in the data is no class", expected=f"0 to {classes - 1}", found=f"{bad[0]:g}")
         return np.eye(classes, dtype=np.float32)[labels.astype(np.intp)]
 
     def _check_pairs(self) -> None:
         if self.shapes[0][0] % 2:
             what, remedy = "mixup_param mixes pairs of one batch", "choose an even batch_size for each device"
-            where, found = self._at("transform_param", FIELD), f"batches of {self.shapes[0][0]}"
-            raise CaffeliteError(what, where=where, found=found, remedy=remedy)
+            raise self._at.error(what, "transform_param", FIELD, found=f"batches of {self.shapes[0][0]}", remedy=remedy)
 
 
 def _mixed(values: np.ndarray, own: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from .. import inputs
-from ..errors import CaffeliteError, Where
+from ..errors import Where
 from . import class_names
 from .annotated import AnnotatedDatabase, objects_of, parsed
 
@@ -64,9 +64,9 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
     try:
         content = json.loads(inputs.read(path, inputs.LIST))
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read: {mistake.strerror}", where=where) from None
+        raise where.error(f"cannot read: {mistake.strerror}") from None
     except (ValueError, RecursionError) as mistake:
-        raise CaffeliteError(f"not a JSON file: {mistake}", where=where) from None
+        raise where.error(f"not a JSON file: {mistake}") from None
     listed = [_field(content, name, list, where, "the file") for name in ("images", "annotations", "categories")]
     categories = sorted(
         (_field(one, "id", int, where, what), _field(one, "name", str, where, what) if named else "")
@@ -79,10 +79,10 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         what = f"annotation {i}"
         box = _field(one, "bbox", list, where, what)
         if len(box) != 4 or not all(isinstance(v, int | float) and math.isfinite(v) for v in box):
-            raise CaffeliteError(f"{what}: a bad bbox", where=where, expected="4 numbers: x, y, width, height")
+            raise where.error(f"{what}: a bad bbox", expected="4 numbers: x, y, width, height")
         category = _field(one, "category_id", int, where, what)
         if category not in label_by_id:
-            raise CaffeliteError(f"{what}: category {category} is not in the file", where=where)
+            raise where.error(f"{what}: category {category} is not in the file")
         left, top, width, height = map(float, box)
         corners = left, top, left + width, top + height
         labeled = LabelledBox(label_by_id[category], corners, bool(one.get("iscrowd")))
@@ -98,8 +98,7 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
 def _field(message: Any, name: str, kind: type, where: Where, what: str) -> Any:
     value = message.get(name) if isinstance(message, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
-        expected = {list: "a list", int: "an integer", str: "a text"}[kind]
-        raise CaffeliteError(f'{what} has no "{name}"', where=where, expected=expected)
+        raise where.error(f'{what} has no "{name}"', expected={list: "a list", int: "an integer", str: "a text"}[kind])
     return value
 
 
@@ -119,7 +118,7 @@ def read_list(path: Path) -> list[tuple[str, str, Where]]:
     try:
         lines = inputs.read_text(path, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
-        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     names = []
     for number, line in enumerate(lines, 1):
         words = line.split()
@@ -128,10 +127,10 @@ def read_list(path: Path) -> list[tuple[str, str, Where]]:
         where = Where(str(path), number)
         if len(words) != 2:
             expected = '"image annotation", two paths without spaces'
-            raise CaffeliteError("a line is not understood", where=where, expected=expected, found=line[:80])
+            raise where.error("a line is not understood", expected=expected, found=line[:80])
         names.append((words[0], words[1], where))
     if not names:
-        raise CaffeliteError("no images in the list", where=Where(str(path)))
+        raise Where(str(path)).error("no images in the list")
     return names
 
 
@@ -141,15 +140,15 @@ def voc_folder(path: Path, subset: str) -> list[tuple[str, str, Where]]:
     try:
         lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
-        what, remedy = f"cannot read the list of names: {inputs.reason(mistake)}", "name another one with --part"
-        raise CaffeliteError(what, where=Where(str(listing)), remedy=remedy) from None
+        what = f"cannot read the list of names: {inputs.reason(mistake)}"
+        raise Where(str(listing)).error(what, remedy="name another one with --part") from None
     images = [
         (f"JPEGImages/{words[0]}.jpg", f"Annotations/{words[0]}.xml", Where(str(listing), number))
         for number, line in enumerate(lines, 1)
         if (words := line.split())
     ]
     if not images:
-        raise CaffeliteError("no images in the list", where=Where(str(listing)))
+        raise Where(str(listing)).error("no images in the list")
     return images
 
 
@@ -170,7 +169,7 @@ def read_voc(
         try:
             content = read(annotation)
         except OSError as mistake:
-            raise CaffeliteError(f'cannot read "{annotation}": {mistake.strerror}', where=where) from None
+            raise where.error(f'cannot read "{annotation}": {mistake.strerror}') from None
         rows.append((image, _voc_objects(content, annotation, first), where, Where(annotation)))
     if classes is None:
         classes = [BACKGROUND, *sorted({name for _, annotated, _, _ in rows for name, _, _ in annotated.boxes})]
@@ -180,8 +179,7 @@ def read_voc(
         boxes = []
         for name, corners, difficult in annotated.boxes:
             if name not in label_by_name:
-                what, expected = f'"{name}" is no class', ", ".join(list(label_by_name)[:10])
-                raise CaffeliteError(what, where=source, expected=expected)
+                raise source.error(f'"{name}" is no class', expected=", ".join(list(label_by_name)[:10]))
             boxes.append(LabelledBox(label_by_name[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
         images.append(ImageObjects(image, boxes, where, annotated.size))
     return images, list(classes)
@@ -198,7 +196,7 @@ def _voc_objects(content: bytes, name: str, first: int) -> _VocObjects:
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError) as mistake:
-        raise CaffeliteError(f"not an XML file: {mistake}", where=Where(name)) from None
+        raise Where(name).error(f"not an XML file: {mistake}") from None
     boxes: list[tuple[str, tuple[float, ...], bool]] = []
     for i, item in enumerate(root.iter("object")):
         label = (item.findtext("name") or "").strip()
@@ -209,7 +207,7 @@ def _voc_objects(content: bytes, name: str, first: int) -> _VocObjects:
             corners = (math.nan,)
         if not label or not all(map(math.isfinite, corners)):
             expected = "name, and bndbox with xmin, ymin, xmax, ymax"
-            raise CaffeliteError(f"object {i + 1} is not understood", where=Where(name), expected=expected)
+            raise Where(name).error(f"object {i + 1} is not understood", expected=expected)
         moved = corners[0] - first, corners[1] - first, corners[2], corners[3]
         boxes.append((label, moved, (item.findtext("difficult") or "0").strip() == "1"))
     return _VocObjects(boxes, _whole_numbers(*(root.findtext(f"size/{side}") for side in ("height", "width"))))
@@ -232,25 +230,24 @@ def read(path: Path, root: str = "", label_file: str = "") -> list[AnnotatedImag
     else:
         if not label_file:
             remedy = "name it, or use COCO JSON"
-            raise CaffeliteError("annotations of PASCAL VOC need a label_file", where=Where(str(path)), remedy=remedy)
+            raise Where(str(path)).error("annotations of PASCAL VOC need a label_file", remedy=remedy)
         listed = [(str(folder / image), str(folder / xml), where) for image, xml, where in read_list(path)]
         names = class_names.read(label_file)
         images, _ = read_voc(listed, lambda name: inputs.read(name, inputs.LIST), names, first=1)
     if not images:
-        raise CaffeliteError("no images", where=Where(str(path)), expected="at least one")
+        raise Where(str(path)).error("no images", expected="at least one")
     return [_with_pixels(image) for image in images]
 
 
 def _with_pixels(image: ImageObjects) -> AnnotatedImage:
     """The arrays of an image. A box has at least one pixel."""
     if min(image.size) < 1:
-        what, expected = f'no size of image "{image.name}"', "height and width of 1 or more"
-        raise CaffeliteError(what, where=image.where, expected=expected)
+        raise image.where.error(f'no size of image "{image.name}"', expected="height and width of 1 or more")
     rows = [(x, y, max(x, x2 - 1), max(y, y2 - 1), box.label) for box in image.boxes for x, y, x2, y2 in [box.corners]]
     with np.errstate(over="ignore"):
         boxes = np.array(rows, np.float32).reshape(-1, 5)
     if not np.isfinite(boxes).all():
-        raise CaffeliteError(f'a box of image "{image.name}" is not finite', where=image.where)
+        raise image.where.error(f'a box of image "{image.name}" is not finite')
     return AnnotatedImage(image.name, *image.size, boxes, np.array([box.difficult for box in image.boxes], bool))
 
 

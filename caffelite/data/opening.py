@@ -76,33 +76,33 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
 def check_tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
     if not layer.top or most and len(layer.top) > most:
         expected = f"1 to {most}" if most else "at least 1"
-        raise CaffeliteError(
-            f'layer "{layer.name}": wrong number of tops', where=locate("top"), expected=expected, found=len(layer.top)
+        raise locate.error(
+            f'layer "{layer.name}": wrong number of tops', "top", expected=expected, found=len(layer.top)
         )
     return len(layer.top)
 
 
 def batch_size_of(param, locate: Locator) -> int:
     if not param.batch_size:
-        raise CaffeliteError("batch_size is missing", where=locate("batch_size"), expected="at least 1", found=0)
+        raise locate.error("batch_size is missing", "batch_size", expected="at least 1", found=0)
     return param.batch_size
 
 
 def source_path(param, locate: Locator) -> Path:
     if not param.source:
-        raise CaffeliteError("source is missing", where=locate("source"), expected="the path of the data")
+        raise locate.error("source is missing", "source", expected="the path of the data")
     return named_path(param.source, "source", locate)
 
 
 def named_path(name: str, field: str, locate: Locator) -> Path:
     if is_remote(name):
         remedy = 'pack the images as tar files: source: "https://host/train-{000..099}.tar" of ImageData'
-        raise CaffeliteError(f'{field} "{name}" is an address', where=locate(field), expected="a path", remedy=remedy)
+        raise locate.error(f'{field} "{name}" is an address', field, expected="a path", remedy=remedy)
     path = resolve(name, locate)
     if not os.path.exists(path):
         command = MADE_BY.get(path.name.split("_")[0])
         remedy = f"make it with: caffelite dataset {command}" if command else "correct the path"
-        raise CaffeliteError(f'{field} "{name}" does not exist', where=locate(field), remedy=remedy)
+        raise locate.error(f'{field} "{name}" does not exist', field, remedy=remedy)
     return path
 
 
@@ -120,7 +120,7 @@ def check_size(size: tuple[int, int], locate: Locator) -> None:
     """Errors: new_height without new_width, or too many pixels."""
     if bool(size[0]) != bool(size[1]):
         name, other = ("new_height", "new_width") if size[0] else ("new_width", "new_height")
-        raise CaffeliteError(f"{name} without {other}", where=locate(name), remedy=f"set {other} too, or neither")
+        raise locate.error(f"{name} without {other}", name, remedy=f"set {other} too, or neither")
     if size[0] * size[1] > MOST_PIXELS:
-        what, expected = "new_height and new_width make images too large", f"at most {MOST_PIXELS} pixels"
-        raise CaffeliteError(what, where=locate("new_height"), expected=expected, found=f"{size[0]}×{size[1]}")
+        what = "new_height and new_width make images too large"
+        raise locate.error(what, "new_height", expected=f"at most {MOST_PIXELS} pixels", found=f"{size[0]}×{size[1]}")

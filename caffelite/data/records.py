@@ -47,7 +47,7 @@ class Records:
         try:
             self._length = sum(1 for _ in self._walk(False)) if self.backend == "leveldb" else self._db.length
             if not self._length:
-                raise CaffeliteError("the database is empty", where=Where(str(path)))
+                raise Where(str(path)).error("the database is empty")
         except BaseException:
             self._close()
             raise

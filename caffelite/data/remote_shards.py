@@ -231,9 +231,8 @@ class ShardCache:
         and again."""
         size = sum(shard.size for shard in shards)
         if shuffle and size > self._most:
-            raise CaffeliteError(
+            raise where.error(
                 "shuffle reads all shards at the same time, and the cache of remote shards cannot hold them",
-                where=where,
                 expected=f"at most {self._most / 2**30:.3g} GiB",
                 found=f"{size / 2**30:.3g} GiB",
                 remedy="leave shuffle out, or set CAFFELITE_REMOTE_CACHE to more GiB",

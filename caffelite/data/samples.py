@@ -92,7 +92,40 @@ class _Loaded:
     present: np.ndarray
 
 
-class DataSource(Source):
+class TransformedSource(Source):
+    """Images that ``transform`` makes one by one, of bytes or of another ``pixel_type``."""
+
+    transform: Transform
+    pixel_type: type | np.dtype = np.uint8
+
+    def buffer(self) -> Batch:
+        n, c, h, w = self.shapes[0]
+        # Decoders return rows of pixels; the device transposes them to channels when it converts them to floats.
+        pixels = (
+            self.allocate((n, h, w, c), self.pixel_type).transpose(0, 3, 1, 2)
+            if self.workers
+            else self.allocate((n, c, h, w), self.pixel_type)
+        )
+        picks = np.zeros((n, 4), np.int32)
+        picks[:, 0] = np.arange(n)
+        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
+
+    def choose(self, position: int, batch: Batch) -> tuple[np.ndarray, Choice]:
+        """The pixels of a batch, to be written with their crops, and what chance decides for them."""
+        pixels, picks = batch.images()
+        choice = self.transform.choose(position, len(picks))
+        picks[:, 1:3], picks[:, 3] = 0, choice.flips
+        return pixels, choice
+
+    def to_float(self, batch: Batch) -> list[np.ndarray]:
+        """The tops of a batch, computed on the host."""
+        out = np.empty(self.shapes[0], np.float32)
+        pixels, picks = batch.images()
+        self.transform.finish(pixels[picks[:, 0]], Choice(picks[:, 1:3], picks[:, 3]), out)
+        return [out, *batch.arrays]
+
+
+class DataSource(TransformedSource):
     """Images and labels of samples, in their order or shuffled, epoch after epoch: N×C×h×w after the transform, and N.
 
     Small data sets that need no decoding stay in memory, and so do small images once they are decoded; `cache` requests
@@ -112,7 +145,7 @@ class DataSource(Source):
     ):
         self.samples, self.transform, self.order = samples, transform, order
         shape, dtype = samples.first.shape, samples.first.dtype
-        self.floats = dtype.kind == "f"
+        self.floats, self.pixel_type = dtype.kind == "f", dtype
         self._most = (1 << 62) if cache else RESIDENT_BYTES
         self._loaded: _Loaded | None = None
         self._tried = self._resident = False
@@ -204,19 +237,6 @@ class DataSource(Source):
 
     # batches that are read
 
-    def buffer(self) -> Batch:
-        n, c, h, w = self.shapes[0]
-        dtype = self.samples.first.dtype
-        # Decoders return rows of pixels; the device transposes them to channels when it converts them to floats.
-        pixels = (
-            self.allocate((n, h, w, c), dtype).transpose(0, 3, 1, 2)
-            if self.workers
-            else self.allocate((n, c, h, w), dtype)
-        )
-        picks = np.zeros((n, 4), np.int32)
-        picks[:, 0] = np.arange(n)
-        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
-
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         pixels, picks = batch.images()
         indices = self.order(position, len(picks))
@@ -279,13 +299,6 @@ class DataSource(Source):
     @staticmethod
     def _pick(picks: np.ndarray, choice: Choice) -> None:
         picks[:, 1:3], picks[:, 3] = choice.corners, choice.flips
-
-    def to_float(self, batch: Batch) -> list[np.ndarray]:
-        """The tops of a batch, computed on the host."""
-        out = np.empty(self.shapes[0], np.float32)
-        pixels, picks = batch.images()
-        self.transform.finish(pixels[picks[:, 0]], Choice(picks[:, 1:3], picks[:, 3]), out)
-        return [out, *batch.arrays]
 
     def release(self) -> None:
         self.samples.close()

@@ -24,11 +24,8 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     kind = REGISTRY[layer.type]
     assert issubclass(kind, Feed)
     if mixes(layer, phase) and not kind.mixes_samples:
-        what, where = (
-            f'layer "{layer.name}" ({layer.type}) takes no mixup_param',
-            locate("transform_param", "mixup_param"),
-        )
-        raise CaffeliteError(what, where=where, expected="Data or ImageData")
+        where = locate("transform_param", "mixup_param")
+        raise where.error(f'layer "{layer.name}" ({layer.type}) takes no mixup_param', expected="Data or ImageData")
     source: Source = kind.open_source(layer, phase, locate, seed)
     source.shard = shard
     for shape in source.shapes:

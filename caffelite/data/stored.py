@@ -28,8 +28,8 @@ def independent(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     order of the data, no transform. locate: bound to the layer. Errors: the layer reads no images."""
     field = REGISTRY[spec.type].field if stores_images(spec) else ""
     if not field:
-        what, expected = f'layer "{spec.name}" reads no stored images', "a layer of type Data or ImageData"
-        raise CaffeliteError(what, where=locate(), expected=expected, found=spec.type)
+        expected = "a layer of type Data or ImageData"
+        raise locate.error(f'layer "{spec.name}" reads no stored images', expected=expected, found=spec.type)
     copy = pb.LayerParameter(name=spec.name, type=spec.type, top=spec.top)
     for name in KEPT_TRANSFORMS:
         if getattr(spec.transform_param, name):
@@ -71,7 +71,7 @@ def open_samples(spec: pb.LayerParameter, file: str = "<layer>") -> Samples:
     if isinstance(source, DataSource):
         return source.samples
     source.close()
-    raise CaffeliteError("no images are stored here", where=Where(file))
+    raise Where(file).error("no images are stored here")
 
 
 def read(samples: Samples, indices: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:

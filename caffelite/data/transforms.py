@@ -49,24 +49,22 @@ class Transform:
         height, width = param.crop_h or param.crop_height, param.crop_w or param.crop_width
         self.crop = height or param.crop_size, width or param.crop_size
         if param.force_color and param.force_gray:
-            raise CaffeliteError(
-                "force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out"
-            )
+            raise locate.error("force_color and force_gray exclude each other", "force_gray", remedy="leave one out")
         for name, channels in (("force_color", 3), ("force_gray", 1)):
             if getattr(param, name) and shape[0] != channels:
                 what, found = f"{name} acts on encoded records of a Data layer only", f"images of {shape[0]} channels"
-                raise CaffeliteError(
-                    what, where=locate(name), found=found, remedy="for ImageData set is_color; else store the images so"
+                raise locate.error(
+                    what, name, found=found, remedy="for ImageData set is_color; else store the images so"
                 )
         if param.is_flow:
-            what, remedy = "is_flow acts on VideoData of modality FLOW only", "leave it out, and mirror too"
-            raise CaffeliteError(what, where=locate("is_flow"), remedy=remedy)
+            remedy = "leave it out, and mirror too"
+            raise locate.error("is_flow acts on VideoData of modality FLOW only", "is_flow", remedy=remedy)
         for name in ("scale", "mean_value"):
             if not np.isfinite(getattr(param, name)).all():
-                raise CaffeliteError(f"{name} is no finite number", where=locate(name), remedy=f"correct {name}")
+                raise locate.error(f"{name} is no finite number", name, remedy=f"correct {name}")
         if any(self.crop) and not all(self.crop):
             name, other = ("crop_h", "crop_w") if self.crop[0] else ("crop_w", "crop_h")
-            raise CaffeliteError(f"{name} without {other}", where=locate(name), remedy=f"set {other}, or crop_size")
+            raise locate.error(f"{name} without {other}", name, remedy=f"set {other}, or crop_size")
         self._input = shape
         self.shape = (shape[0], *self.crop) if any(self.crop) else shape
         self._augmentation = Augmentation(param, phase, shape, self.crop, locate, key)
@@ -83,9 +81,7 @@ class Transform:
                 square = self.crop[0] == self.crop[1]
                 most = f"at most {min(shape[1:])}" if square else f"at most {shape[i + 1]} {side}"
                 name = "crop_size" if square else name
-                raise CaffeliteError(
-                    f"{name} is larger than the image", where=self.locate(name), expected=most, found=self.crop[i]
-                )
+                raise self.locate.error(f"{name} is larger than the image", name, expected=most, found=self.crop[i])
         # As in Caffe, images may differ in size where a crop makes them equal, and no mean image needs them equal.
         free = self._augmentation.resizes or any(self.crop) and not self._mean_image
         if shape[0] != self._input[0] or shape != self._input and not free:
@@ -116,9 +112,7 @@ class Transform:
         if not self.plain:
             if image.dtype != np.uint8:
                 remedy = "leave the perturbations out of transform_param"
-                raise CaffeliteError(
-                    "perturbations need bytes", where=self.locate(), expected="uint8", found=image.dtype, remedy=remedy
-                )
+                raise self.locate.error("perturbations need bytes", expected="uint8", found=image.dtype, remedy=remedy)
             draws = draws or self.draw(position, 1)[0]
             pixels = self._steps(moves, pixels, position, draws)
         if pixels.shape != self.shape:
@@ -183,9 +177,7 @@ class Transform:
 
     def _mean(self, param: pb.TransformationParameter, shape: tuple[int, int, int]) -> np.ndarray | None:
         """C×H×W, C×1×1, or None where nothing is to be subtracted."""
-        if param.mean_file and param.mean_value:
-            where = self.locate("mean_value", 0)
-            raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
+        check_one_mean(param, self.locate)
         if param.mean_file:
             if not self._augmentation.resizes:
                 return read_mean(param.mean_file, shape, self.locate)
@@ -196,13 +188,26 @@ class Transform:
             return mean[:, top : top + self.shape[1], left : left + self.shape[2]]
         if not param.mean_value:
             return None
-        if len(param.mean_value) not in (1, shape[0]):
-            expected = f"1 or {shape[0]}, one for each channel" if shape[0] > 1 else "1"
-            where = self.locate("mean_value", 0)
-            raise CaffeliteError(
-                "wrong number of mean_value", where=where, expected=expected, found=len(param.mean_value)
-            )
-        return np.broadcast_to(np.array(param.mean_value, np.float32)[:, None, None], (shape[0], 1, 1))
+        expected = f"1 or {shape[0]}, one for each channel" if shape[0] > 1 else "1"
+        means = channel_means(param, self.locate, shape[0], expected)
+        return np.broadcast_to(means[:, None, None], (shape[0], 1, 1))
+
+
+def check_one_mean(param: pb.TransformationParameter, locate: Locator) -> None:
+    """Errors: both mean_file and mean_value."""
+    if param.mean_file and param.mean_value:
+        raise locate.error("mean_file and mean_value exclude each other", "mean_value", 0, remedy="leave one out")
+
+
+def channel_means(
+    param: pb.TransformationParameter, locate: Locator, channels: int = 3, expected: str = ""
+) -> np.ndarray:
+    """mean_value: one number, for each channel one, or 0 where there is none. Errors: another number of them."""
+    count = len(param.mean_value)
+    if count not in (0, 1, channels):
+        expected = expected or f"1 or {channels}"
+        raise locate.error("wrong number of mean_value", "mean_value", 0, expected=expected, found=count)
+    return np.array(param.mean_value or [0], np.float32)
 
 
 def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, larger: bool = False) -> np.ndarray:
@@ -216,16 +221,13 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     try:
         values = decode_blob(memoryview(inputs.read(file, inputs.MESSAGE)))
     except OSError as mistake:
-        raise CaffeliteError(f'cannot read mean_file "{path}": {mistake.strerror}', where=where) from None
+        raise where.error(f'cannot read mean_file "{path}": {mistake.strerror}') from None
     except Damaged as damage:
-        raise CaffeliteError(
-            f"not a mean file: {damage}",
-            where=Where(str(file)),
-            expected="a binary BlobProto",
-            remedy=f"named at {where}",
+        raise Where(str(file)).error(
+            f"not a mean file: {damage}", expected="a binary BlobProto", remedy=f"named at {where}"
         ) from None
     if not np.isfinite(values).all():
-        raise CaffeliteError("the mean image holds NaN or infinity", where=Where(str(file)), remedy=f"named at {where}")
+        raise Where(str(file)).error("the mean image holds NaN or infinity", remedy=f"named at {where}")
     axes = values.shape
     valid = len(axes) >= 3 and min(axes) > 0 and values.size == math.prod(axes[-3:])
     fits = (
@@ -240,9 +242,7 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
         where, remedy = Where(str(file)), f"named at {where}"
         found = f"{_times(axes)} with {values.size} values"
         expected = _times(shape) if shape else "1×C×H×W and as many values"
-        raise CaffeliteError(
-            "the mean does not fit the images", where=where, expected=expected, found=found, remedy=remedy
-        )
+        raise where.error("the mean does not fit the images", expected=expected, found=found, remedy=remedy)
     return values.reshape(axes[-3:])
 
 

@@ -29,8 +29,7 @@ class WindowLines:
         try:
             text = inputs.read_text(path, inputs.LIST)
         except (OSError, UnicodeDecodeError) as mistake:
-            what = f"cannot read the list of windows: {inputs.reason(mistake)}"
-            raise CaffeliteError(what, where=self.end) from None
+            raise self.end.error(f"cannot read the list of windows: {inputs.reason(mistake)}") from None
         lines = ((number, line.split()) for number, line in enumerate(text.splitlines(), 1))
         self._lines = iter([(number, words) for number, words in lines if words])
 
@@ -44,7 +43,7 @@ class WindowLines:
             return [convert(word) for word in words], where
         except ValueError:
             found = shortened(" ".join(words or ["the end"]))
-            raise CaffeliteError("a line is not understood", where=where, expected=expected, found=found) from None
+            raise where.error("a line is not understood", expected=expected, found=found) from None
 
     def pictures(self, root: str) -> Iterator[Picture]:
         """The images; the caller reads the rows of each before the next one. root: written before each path."""
@@ -55,7 +54,7 @@ class WindowLines:
                 raise CaffeliteError("a line is not understood", where=where, expected='"# index"', found=found)
             at, words = next(self._lines, (0, ["the end"]))
             if not at:
-                raise CaffeliteError("an image without its path", where=where)
+                raise where.error("an image without its path")
             sides = [self.row(1, f"an integer: {name}")[0][0] for name in ("channels", "height", "width")]
             yield Picture(root + " ".join(words), Where(self.end.file, at), (sides[0], sides[1], sides[2]))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Where, message_of, missing_extra
+from ..errors import Where, message_of, missing_extra
 from ..progress import bar
 from ..system import reserve
 
@@ -64,7 +64,7 @@ def write_records(
             written += len(chunk)
             shown.update(len(chunk))
         if not written:
-            raise CaffeliteError("no samples to write", where=Where(str(path)))
+            raise Where(str(path)).error("no samples to write")
     return written
 
 
@@ -81,8 +81,7 @@ def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tup
                 yield functools.partial(_put, db, path)
                 db.sync(True)
         except lmdb.Error as mistake:
-            what = _full(unfinished / "data.mdb") or mistake
-            raise CaffeliteError(f"cannot write: {what}", where=Where(str(path))) from None
+            raise Where(str(path)).error(f"cannot write: {_full(unfinished / 'data.mdb') or mistake}") from None
 
 
 @contextmanager
@@ -104,7 +103,7 @@ def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[
             with closing(plyvel.DB(str(unfinished), create_if_missing=True)) as db:
                 yield put
         except plyvel.Error as mistake:
-            raise CaffeliteError(f"cannot write: {message_of(mistake)}", where=Where(str(path))) from None
+            raise Where(str(path)).error(f"cannot write: {message_of(mistake)}") from None
 
 
 BACKENDS = {"lmdb": open_lmdb, "leveldb": open_leveldb}
@@ -148,7 +147,7 @@ def check_free(paths: Iterable[Path], force: bool) -> None:
     """Refuses to write over anything that exists, unless force."""
     for path in paths:
         if not force and os.path.lexists(path):
-            raise CaffeliteError("already exists", where=Where(str(path)), remedy="give --force to replace it")
+            raise Where(str(path)).error("already exists", remedy="give --force to replace it")
 
 
 @contextmanager
@@ -183,7 +182,7 @@ def _set_aside(path: Path) -> Path:
     try:
         return path.rename(Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) / path.name)
     except OSError as mistake:
-        raise CaffeliteError(f"cannot replace it: {mistake.strerror or mistake}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot replace it: {mistake.strerror or mistake}") from None
 
 
 def remove(path: Path) -> None:
@@ -215,7 +214,7 @@ def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
             os.rename(path, workshop / "replaced")
         os.replace(unfinished, path)
     except OSError as mistake:
-        raise CaffeliteError(f"cannot write: {mistake.strerror or mistake}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot write: {mistake.strerror or mistake}") from None
     finally:
         if workshop:
             shutil.rmtree(workshop, ignore_errors=True)
@@ -223,11 +222,8 @@ def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
 
 def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
     if image.ndim != 3 or image.dtype != np.uint8:
-        raise CaffeliteError(
-            f"sample {index}",
-            where=Where(str(path)),
-            expected="C×H×W of uint8",
-            found=f"{image.shape} of {image.dtype}",
+        raise Where(str(path)).error(
+            f"sample {index}", expected="C×H×W of uint8", found=f"{image.shape} of {image.dtype}"
         )
     channels, height, width = image.shape
     return pb.Datum(
@@ -258,6 +254,6 @@ def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:
             db.set_mapsize(2 * db.info()["map_size"])
         except lmdb.BadValsizeError:
             found = f'"{key.decode(errors="backslashreplace")}"'
-            raise CaffeliteError(
-                "LMDB does not take this key", where=Where(str(path)), expected="1 to 511 bytes", found=found
+            raise Where(str(path)).error(
+                "LMDB does not take this key", expected="1 to 511 bytes", found=found
             ) from None

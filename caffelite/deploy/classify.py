@@ -70,9 +70,8 @@ class Classifier:
         ]
         if len(self.labels) != count:
             where = document.locate("deploy_param", "label") if labels is None else None
-            raise CaffeliteError(
-                "labels do not fit the net", where=where, expected=f"{count}, one a score", found=len(self.labels)
-            )
+            expected = f"{count}, one a score"
+            raise CaffeliteError("labels do not fit the net", where=where, expected=expected, found=len(self.labels))
 
     def _output(self, name: str | None):
         outputs = {v.name: v for v in self.net.graph.outputs if v.shape[:1] == (self.batch * self.rows,)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import inputs
 from ..data.listing import read_list, read_table
-from ..errors import CaffeliteError, Where
+from ..errors import Where
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,16 @@ def read(path: Path, outputs: int, several: bool) -> Known:
         listed, truth, columns = table.listed, table.values, len(table.columns)
         if not several:
             remedy = "name a list with lines of file and label"
-            raise CaffeliteError("a table, yet the net answers with one class", where=Where(str(path)), remedy=remedy)
+            raise Where(str(path)).error("a table, yet the net answers with one class", remedy=remedy)
         if columns != outputs:
-            raise CaffeliteError(
-                "other columns than the net's", where=Where(str(path), 1), expected=outputs, found=columns
-            )
+            raise Where(str(path), 1).error("other columns than the net's", expected=outputs, found=columns)
     else:
         listed = read_list(path)
         truth = np.array([image.label for image in listed])
         if several:
-            remedy = "name a .csv table"
-            raise CaffeliteError("a list, yet the net gives several answers", where=Where(str(path)), remedy=remedy)
+            raise Where(str(path)).error("a list, yet the net gives several answers", remedy="name a .csv table")
         for image in listed:
             if not 0 <= image.label < outputs:
                 expected = f"0 to {outputs - 1}"
-                raise CaffeliteError(
-                    "a label is no class of the net", where=image.where, expected=expected, found=image.label
-                )
+                raise image.where.error("a label is no class of the net", expected=expected, found=image.label)
     return Known([Path(inputs.beside(path.parent, image.name)) for image in listed], truth)

@@ -45,11 +45,11 @@ class Preparation:
             if top not in others
         ]
         if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in (1, 3):
-            found = ", ".join(f"{top} {'×'.join(map(str, shape))}" for _, top, shape in tops) or "none"
-            expected = "one Input layer of N×C×H×W with 1 or 3 channels"
-            remedy = "a train net becomes one by caffelite deploy" if not tops else None
-            raise CaffeliteError(
-                "this net takes no pictures", where=locate(), expected=expected, found=found, remedy=remedy
+            raise locate.error(
+                "this net takes no pictures",
+                expected="one Input layer of N×C×H×W with 1 or 3 channels",
+                found=", ".join((f"{top} {'×'.join(map(str, shape))}" for _, top, shape in tops)) or "none",
+                remedy="a train net becomes one by caffelite deploy" if not tops else None,
             )
         index, self.name, shape = tops[0]
         _, channels, rows, columns = shape
@@ -57,18 +57,14 @@ class Preparation:
         at, param = locate.at("layer", index, "transform_param"), message.layer[index].transform_param
         if self.deploy.sign_size and self.deploy.ground == pb.DeployParameter.ANY:
             where = locate("deploy_param", "sign_size")
-            raise CaffeliteError(
-                "sign_size without ground", where=where, remedy="set ground: DARK or LIGHT, or leave sign_size out"
-            )
+            raise where.error("sign_size without ground", remedy="set ground: DARK or LIGHT, or leave sign_size out")
         size = self.deploy.height or self.deploy.width, self.deploy.width or self.deploy.height
         stored = size if any(size) else (rows, columns)
         self.transform = Transform(param, pb.TEST, (channels, *stored), at, key(0, message.layer[index].name))
         self.size = None if self.transform.resizes and not any(size) else stored
         if self.transform.shape != self.shape:
             expected, found = ("×".join(map(str, s)) for s in (self.shape, self.transform.shape))
-            raise CaffeliteError(
-                "transform_param and the input's shape differ", where=at(), expected=expected, found=found
-            )
+            raise at.error("transform_param and the input's shape differ", expected=expected, found=found)
 
     def read(self, path: Path) -> np.ndarray:
         """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no

@@ -17,7 +17,7 @@ def read_label_map(path: str | Path, named_at: Where | None = None) -> dict[int,
     names: dict[int, str] = {}
     for i, item in enumerate(document.message.item):
         if item.label in names:
-            raise CaffeliteError(f"class {item.label} twice", where=document.locate("item", i, "label"))
+            raise document.locate.error(f"class {item.label} twice", "item", i, "label")
         names[item.label] = item.display_name or item.name
     return names
 
@@ -36,9 +36,8 @@ def read_sizes(path: str | os.PathLike, named_at: Where | None = None) -> list[t
         if not words:
             continue
         if len(words) != 3 or not (words[1].isdecimal() and words[2].isdecimal() and int(words[1]) and int(words[2])):
-            where = Where(str(path), number)
-            raise CaffeliteError("a line is not understood", where=where, expected='"name height width"')
+            raise Where(str(path), number).error("a line is not understood", expected='"name height width"')
         sizes.append((words[0], (int(words[1]), int(words[2]))))
     if not sizes:
-        raise CaffeliteError("no images in the list", where=Where(str(path)))
+        raise Where(str(path)).error("no images in the list")
     return sizes

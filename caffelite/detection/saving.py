@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from . import boxes as box_arithmetic
 from .names import read_label_map, read_sizes
 
@@ -47,16 +47,16 @@ class Saving:
         self._locate, self._param = locate, param
         for name in ("label_map_file", "name_size_file"):
             if not getattr(param, name):
-                raise CaffeliteError(f"output_directory without {name}", where=locate("output_directory"))
+                raise locate.error(f"output_directory without {name}", "output_directory")
         if param.output_format not in FORMATS:
-            where, expected = locate("output_format"), ", ".join(FORMATS)
-            raise CaffeliteError("unknown output_format", where=where, expected=expected, found=param.output_format)
+            expected = ", ".join(FORMATS)
+            raise locate.error("unknown output_format", "output_format", expected=expected, found=param.output_format)
         self._names = read_label_map(resolve(param.label_map_file, locate), locate("label_map_file"))
         self._images = read_sizes(resolve(param.name_size_file, locate), locate("name_size_file"))
         self._count = param.num_test_image if param.HasField("num_test_image") else len(self._images)
         if not 0 < self._count <= len(self._images):
-            where, expected = locate("num_test_image"), f"1 to {len(self._images)}, the lines of name_size_file"
-            raise CaffeliteError("wrong num_test_image", where=where, expected=expected, found=self._count)
+            expected = f"1 to {len(self._images)}, the lines of name_size_file"
+            raise locate.error("wrong num_test_image", "num_test_image", expected=expected, found=self._count)
         self._position = 0
         self._boxes: list[tuple[str, int, float, list[float]]] = []
 
@@ -68,8 +68,7 @@ class Saving:
         for row, (left, top, right, bottom) in zip(rows, corners.tolist(), strict=True):
             label = int(row[1])
             if label not in self._names:
-                where = self._locate("label_map_file")
-                raise CaffeliteError(f"class {label} has no name in the label map", where=where)
+                raise self._locate.error(f"class {label} has no name in the label map", "label_map_file")
             sides = [round(v * 100) / 100 if math.isfinite(v) else 0.0 for v in (left, top, right - left, bottom - top)]
             self._boxes.append((name, label, float(row[2]), sides))
         self._position += 1
@@ -88,7 +87,7 @@ class Saving:
                 os.replace(draft, file)
         except OSError as mistake:
             what = f"cannot write detections into {folder}: {mistake.strerror}"
-            raise CaffeliteError(what, where=self._locate("output_directory")) from None
+            raise self._locate.error(what, "output_directory") from None
 
     def _files(self) -> list[tuple[str, str]]:
         """Name and text of each file."""

@@ -67,11 +67,8 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
             and not is_input(layer)
             and graphs.keeps(layer, state, locate.at("layer", i)) is None
         ):
-            what, remedy = (
-                f'layer "{layer.name}" ({layer.type}) reads data',
-                "export a deploy net: caffelite deploy makes one",
-            )
-            raise CaffeliteError(what, where=locate("layer", i), remedy=remedy)
+            remedy = "export a deploy net: caffelite deploy makes one"
+            raise locate.error(f'layer "{layer.name}" ({layer.type}) reads data', "layer", i, remedy=remedy)
     return graphs.build(message, state, locate)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator, did_you_mean
+from ..errors import Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .feeding import feeding_type
 from .layer import REGISTRY, Layer, ParameterShard, ParameterSpec, Shape
@@ -20,10 +20,9 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     if replaced is spec or _fits(REGISTRY[replaced.type], replaced):  # else the net's own module has other blobs
         spec = replaced
     if spec.type not in REGISTRY:
-        what = f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type'
-        raise CaffeliteError(
-            what,
-            where=locate("type"),
+        raise locate.error(
+            f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type',
+            "type",
             expected=f"one of {len(REGISTRY)} types",
             remedy="; ".join(filter(None, (_near(spec.type), HINT))) if spec.type else None,
         )

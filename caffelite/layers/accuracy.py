@@ -26,6 +26,7 @@ class Accuracy(Layer):
     field = "accuracy_param"
     bottoms, tops = (2, 2), (1, 2)
     differentiable = False
+    divisible_axes = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
@@ -40,9 +41,6 @@ class Accuracy(Layer):
                 found=self.p.top_k,
             )
         return [(), (self.split[1],)][: len(self.spec.top)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         ignore = self.p.ignore_label if self.p.HasField("ignore_label") else None

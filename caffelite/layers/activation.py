@@ -95,6 +95,7 @@ class Dropout(Positioned, ImageLayout, Layer):
     couples_samples = False
     piece: ops.MaskPiece | None = None
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = (0, 1)
 
     def setup(self) -> None:
         self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
@@ -113,9 +114,6 @@ class Dropout(Positioned, ImageLayout, Layer):
         self.width = math.prod(bottoms[0]) // max(1, self.rows)
         self.channels = bottoms[0][1] if len(bottoms[0]) > 1 else 1
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
 
     def set_part(self, axis: int, index: int, count: int) -> None:
         rows, width = (index * self.rows, 0) if axis == 0 else (0, index * self.width)
@@ -255,8 +253,7 @@ class PReLU(ImageLayout, Layer):
 
 def _base(layer: Layer) -> None:
     """The base must be positive; -1 means e."""
-    if layer.p.base != -1 and not layer.p.base > 0:
-        raise layer.error("a bad base", "base", expected="more than 0, or -1 for e", found=f"{layer.p.base:g}")
+    require.value(layer, "base", layer.p.base == -1 or layer.p.base > 0, "more than 0, or -1 for e")
 
 
 def _grows(layer: Layer) -> None:

@@ -21,19 +21,15 @@ class Axpy(Layer):
     couples_samples = False
     backward_reads_bottoms = (0, 1)
     backward_reads_tops = False
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
+    divisible_axes = (0, 1)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         a, x, b = bottoms
         require.channels(self, bottoms, 1)
-        if a[:2] != x[:2] or math.prod(a[2:]) != 1:
-            raise self.bottom_error(
-                0, "does not fit", expected=f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}", found=list(a)
-            )
-        if b != x:
-            raise self.bottom_error(2, "does not fit", expected=list(x), found=list(b))
+        require.fits(
+            self, bottoms, 0, a[:2] == x[:2] and math.prod(a[2:]) == 1, f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}"
+        )
+        require.shape(self, bottoms, 2, x)
         self.split = 1, math.prod(x[:2]), math.prod(x[2:])
         return [x]
 

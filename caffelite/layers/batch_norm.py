@@ -124,23 +124,10 @@ class BatchNorm(Fusing, ImageLayout):
         if self.affine:
             return self._build_affine(dev, split, m)
         total, dot = (self.as_stored(f) for f in (Formula("dy", ("dy",)), Formula("dy * y", ("dy", "y"))))
-        self._normalise = self._map(dev, "(x - u) * s", ("x",), ("u", "s"), split)
+        self._normalise = self.channel_map(dev, "(x - u) * s", ("x",), ("u", "s"), split)
         self._sums = dev.channel_sums((total, dot), (), *split, 1 / m)
-        self._rescale = self._map(dev, "dy * s", ("dy",), ("s",), split)
-        self._dx = self._map(dev, "(dy - u - d * y) * s", ("dy", "y"), ("u", "d", "s"), split)
-
-    def _map(
-        self,
-        dev,
-        text: str,
-        images: tuple[str, ...],
-        each: tuple[str, ...],
-        split: tuple[int, int, int],
-        **constants: float,
-    ):
-        """A formula over images, with the numbers that each channel has."""
-        formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
-        return dev.channel_map(formula, each, *split, **constants)
+        self._rescale = self.channel_map(dev, "dy * s", ("dy",), ("s",), split)
+        self._dx = self.channel_map(dev, "(dy - u - d * y) * s", ("dy", "y"), ("u", "d", "s"), split)
 
     def _build_affine(self, dev: Device, split: tuple[int, int, int], m: int) -> None:
         """With a learnt scale, and perhaps a bias, a sum and a ReLU behind them."""
@@ -155,12 +142,12 @@ class BatchNorm(Fusing, ImageLayout):
             dy, slope = f"where({value} > 0, dy, slope * dy)", {"slope": self.slope}
             value = f"where({value} > 0, {value}, slope * ({value}))"
         if not self.with_sum:
-            self._normalise = self._map(dev, value, ("x",), each, split, **slope)
+            self._normalise = self.channel_map(dev, value, ("x",), each, split, **slope)
         sums = (Formula(text, ("dy", "x", *each), constants=tuple(slope)) for text in (dy, f"{dy} * (x - u) * s"))
         self._sums = dev.channel_sums(tuple(self.as_stored(f, *each) for f in sums), each, *split, **slope)
-        self._rescale = self._map(dev, f"{dy} * s * g", ("dy", "x"), each, split, **slope)
+        self._rescale = self.channel_map(dev, f"{dy} * s * g", ("dy", "x"), each, split, **slope)
         text = f"({dy} - t / m - d / m * (x - u) * s) * s * g"
-        self._dx = self._map(dev, text, ("dy", "x"), (*each, "t", "d"), split, m=m, **slope)
+        self._dx = self.channel_map(dev, text, ("dy", "x"), (*each, "t", "d"), split, m=m, **slope)
 
     def _build_with_sum(self, dev: Device, split: tuple[int, int, int], each: tuple[str, ...], value: str) -> None:
         """With a sum of that and a. Backward first makes the sum's gradient, from that of y in its parts, then the sums
@@ -172,7 +159,7 @@ class BatchNorm(Fusing, ImageLayout):
                 "where(y > 0, {0}, slope * ({0}))",
                 {"slope": self.slope},
             )
-        self._normalise = self._map(dev, value, ("x", "a"), each, split, **slope)
+        self._normalise = self.channel_map(dev, value, ("x", "a"), each, split, **slope)
 
         def sums(parts: int):
             names = tuple(f"dy{i}" for i in range(parts))

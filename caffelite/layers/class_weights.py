@@ -11,7 +11,7 @@ from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..devices.protocol import Device
 from ..devices.types import Array
-from ..errors import CaffeliteError, Where
+from ..errors import Where
 from ..prototxt import resolve
 from .message import LayerMessage
 
@@ -56,12 +56,12 @@ def read(layer: Any, classes: int) -> np.ndarray | None:
         values, where = of_file(layer, p.class_weight_source, "loss_param", "class_weight_source")
     what = f'layer "{layer.name}" ({layer.spec.type}): class weights'
     if len(values) != classes:
-        raise CaffeliteError(f"{what} do not fit", where=where, expected=f"{classes}, one a class", found=len(values))
+        raise where.error(f"{what} do not fit", expected=f"{classes}, one a class", found=len(values))
     for i, value in enumerate(values):
         if not 0 <= value < math.inf:
-            raise CaffeliteError(f"{what}: weight {i} is not a finite number from 0", where=where, found=f"{value:g}")
+            raise where.error(f"{what}: weight {i} is not a finite number from 0", found=f"{value:g}")
     if not any(values):
-        raise CaffeliteError(f"{what} are all 0", where=where, remedy="give at least one class a weight above 0")
+        raise where.error(f"{what} are all 0", remedy="give at least one class a weight above 0")
     return np.array(values, np.float32)
 
 
@@ -73,15 +73,14 @@ def of_file(layer: LayerMessage, name: str, message: str, field: str) -> tuple[l
         lines = inputs.read_text(path, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         what = f"cannot read {field} {path}: {inputs.reason(mistake)}"
-        raise CaffeliteError(what, where=position, expected="a text file with one number on each line") from None
+        raise position.error(what, expected="a text file with one number on each line") from None
     values = []
     for number, line in enumerate(lines, 1):
         if text := line.strip():
             try:
                 values.append(float(text))
             except ValueError:
-                where = Where(str(path), number)
-                raise CaffeliteError("not a weight", where=where, expected="a number", found=text[:40]) from None
+                raise Where(str(path), number).error("not a weight", expected="a number", found=text[:40]) from None
     return values, Where(str(path))
 
 

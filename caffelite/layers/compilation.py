@@ -25,6 +25,7 @@ class Compilable:
     - ``needs_images``: its bottoms are images;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
       loss of the batch is not the mean of the losses of its equal parts;
+    - ``divisible_axes``: for which axes of the tops ``divisible`` holds (None: 0, unless samples are coupled);
     - ``saved_shapes``: what forward keeps for backward, by name: shape and dtype (None: the net's).
     """
 
@@ -38,6 +39,7 @@ class Compilable:
     differentiable = True
     in_place = view = loss = requires_host = needs_images = False
     couples_samples = True
+    divisible_axes: Which | None = None
     config = LayerConfig()
     saved_shapes: dict[str, tuple[Shape, str | None]]
 
@@ -56,4 +58,6 @@ class Compilable:
     def divisible(self, axis: int) -> bool:
         """Whether a part of each top along ``axis`` (0: samples, 1: channels) depends on the same part of the bottoms
         alone, and on all of each parameter or the same part of it."""
-        return axis == 0 and not self.couples_samples
+        if self.divisible_axes is None:
+            return axis == 0 and not self.couples_samples
+        return self.divisible_axes if isinstance(self.divisible_axes, bool) else axis in self.divisible_axes

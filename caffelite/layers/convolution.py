@@ -1,8 +1,12 @@
-"""Convolution and Deconvolution over any number of spatial axes."""
+"""Convolution and Deconvolution, also with constant weights."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
+
+import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices import ops
@@ -10,11 +14,14 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
 from . import require, sliding
+from .activation import PReLU
+from .batch_norm import BatchNorm
 from .division import OutputDivision
 from .facets import Coordinates, Described
 from .fusing import FusingProduct
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, gradient_of, register
+from .scale_bias import Scale
 
 ALGORITHMS = {
     pb.ConvolutionParameter.FASTEST: None,
@@ -33,7 +40,7 @@ class Kernels(ImageLayout, OutputDivision):
     needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of kernels")
+        require.positive(self, "num_output", meaning="the number of kernels")
         if len(self.spec.bottom) != len(self.spec.top):
             raise self.error(
                 f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms", expected="as many tops as bottoms"
@@ -42,8 +49,7 @@ class Kernels(ImageLayout, OutputDivision):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         first, m, group = bottoms[0], self.p.num_output, self.p.group
         for i, shape in enumerate(bottoms):
-            if shape != first:
-                raise self.bottom_error(i, "differs from the first", expected=list(first), found=list(shape))
+            require.fits(self, bottoms, i, shape == first, list(first), "differs from the first")
         axis = self.channels_axis = spatial_axis(self, first, 0)
         self.couples_samples = axis == 0
         c, spatial = first[axis], first[axis + 1 :]
@@ -231,3 +237,51 @@ class Deconvolution(Kernels):
             if dx[i] is not None:
                 self.op.forward(top, w, None, dx[i], None)
             add_w = add_b = True
+
+
+class PreparedConvolution(Convolution):
+    """What net/fusion.py puts in the place of a Convolution, on devices that ``prepares_convolutions``. ``folded``:
+    layers behind it that its weights do the work of; ``stale``: weights have changed since they were packed."""
+
+    folded: tuple[Layer, ...] = ()
+    stale = True
+
+    @classmethod
+    def of(cls, layer: Convolution) -> PreparedConvolution:
+        prepared = cls.__new__(cls)
+        vars(prepared).update(vars(layer))
+        return prepared
+
+    @staticmethod
+    def fits(layer: Convolution) -> bool:
+        """Whether a convolution can be prepared."""
+        return layer.channels_last and len(layer.spec.bottom) == 1 and not layer.makes_weights
+
+    def can_fold(self, layer: BatchNorm | Scale | PReLU) -> bool:
+        by_channel = layer.split[:2] == self.y_shape[:2] and len(layer.spec.bottom) == 1
+        return by_channel and (not isinstance(layer, BatchNorm) or layer.stored)
+
+    def build(self, dev: Device) -> None:
+        self.stale = True
+        self.operation: Any = dev.build(ops.PreparedConvolution(self.channels_last_operation()))
+
+    def prepare(self) -> None:
+        """Packs the weights, with the folded layers in them."""
+        m = self.p.num_output
+        w, b = self.params[0].data, self.params[1].data if self.p.bias_term else np.zeros(m)
+        slopes = np.full(m, 1 if self.slope is None else self.slope, np.float32)
+        arrays = iter([param.data for param in self.fused_params])
+        for layer in self.folded:
+            params = [*itertools.islice(arrays, len(layer.param_blobs))]
+            if isinstance(layer, BatchNorm | Scale):
+                scale, shift = layer.channel_affine(params)
+                w, b = w * scale.reshape(-1, 1, 1, 1), b * scale + shift
+            else:
+                slopes = np.ascontiguousarray(np.broadcast_to(params[0], m), np.float32)
+        self.operation.prepare(np.ascontiguousarray(w, np.float32), np.ascontiguousarray(b, np.float32), slopes)
+        self.stale = False
+
+    def forward(self, x: list, y: list) -> None:
+        if self.stale:
+            self.prepare()
+        self.operation.run(x[0], y[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import require
 from .facets import Coordinates
 from .layer import Layer, Shape, register
 
@@ -24,10 +25,9 @@ class Crop(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         whole, reference = bottoms
-        if len(whole) != len(reference):
-            raise self.bottom_error(
-                1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference)
-            )
+        require.fits(
+            self, bottoms, 1, len(whole) == len(reference), f"{len(whole)}, as the first", "has another number of axes"
+        )
         axis, offsets_set = self.axis(self.p.axis, len(whole)), list(self.p.offset)
         self.first, self.couples_samples = axis, axis == 0
         if len(offsets_set) not in (0, 1, len(whole) - axis):

@@ -125,7 +125,7 @@ class Feed(Feeding, Layer):
 def legacy_shapes(layer: Layer) -> list[Shape]:
     """DummyData's shapes: ``shape`` messages, or the old num, channels, height and width; one for all tops or one
     each."""
-    p, tops = layer.p, len(layer.spec.top)
+    p = layer.p
     old = [p.num, p.channels, p.height, p.width]
     if len(p.shape) and any(old):
         raise layer.error("gives shape and num/channels/height/width", "shape", remedy="keep shape")
@@ -133,6 +133,12 @@ def legacy_shapes(layer: Layer) -> list[Shape]:
     positive(layer, shapes, *[("shape", i) for i in range(len(shapes))])
     if any(old) and len({len(values) for values in old}) != 1:
         raise layer.error("num, channels, height and width differ in number", "num", expected="the same number of each")
+    return for_tops(layer, shapes)
+
+
+def for_tops(layer: Layer, shapes: list[Shape]) -> list[Shape]:
+    """A shape for each top, of one for all or one each."""
+    tops = len(layer.spec.top)
     if len(shapes) not in (1, tops):
         raise layer.error(f"has {len(shapes)} shapes for {tops} tops", "shape", expected=f"1 or {tops}")
     return shapes * tops if len(shapes) == 1 else shapes
@@ -271,14 +277,9 @@ class Input(Feeding, Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shapes = [tuple(s.dim) for s in self.p.shape]
-        if len(shapes) not in (1, len(self.spec.top)):
-            raise self.error(
-                f"has {len(shapes)} shapes for {len(self.spec.top)} tops",
-                "shape",
-                expected=f"1 or {len(self.spec.top)}",
-            )
+        tops = for_tops(self, shapes)
         positive(self, shapes, *[("shape", i) for i in range(len(shapes))])
-        return shapes * len(self.spec.top) if len(shapes) == 1 else shapes
+        return tops
 
     def forward(self, x: list, y: list) -> None:
         pass

@@ -27,6 +27,7 @@ def elementwise(
         in_place = follows_layout = follows_precision = True
         couples_samples = False
         differentiable = dx is not None
+        divisible_axes = True
 
         def setup(self) -> None:
             if check:
@@ -42,9 +43,6 @@ def elementwise(
 
         def shapes(self, bottoms: list[Shape]) -> list[Shape]:
             return [bottoms[0]]
-
-        def divisible(self, axis: int) -> bool:
-            return True
 
         @property
         def backward_reads_bottoms(self) -> bool:

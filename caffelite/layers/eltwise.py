@@ -6,6 +6,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..prototxt import say_once
+from . import require
 from .facets import Coordinates, Described
 from .fusing import Fusing
 from .image_layout import ImageLayout
@@ -31,6 +32,7 @@ class Eltwise(Fusing, ImageLayout):
     bottoms = (1, None)
     follows_layout = follows_precision = True
     couples_samples = False
+    divisible_axes = True
 
     def setup(self) -> None:
         count, coeffs = len(self.spec.bottom), len(self.p.coeff)
@@ -51,8 +53,7 @@ class Eltwise(Fusing, ImageLayout):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):
-            if shape != bottoms[0]:
-                raise self.bottom_error(i, "does not fit the first", expected=list(bottoms[0]), found=list(shape))
+            require.fits(self, bottoms, i, shape == bottoms[0], list(bottoms[0]), "does not fit the first")
         return [bottoms[0]]
 
     @property
@@ -62,9 +63,6 @@ class Eltwise(Fusing, ImageLayout):
     @property
     def backward_reads_tops(self) -> bool:
         return self.operation == ELTWISE.MAX or (self.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
-
-    def divisible(self, axis: int) -> bool:
-        return True
 
     def passes_gradient(self, index: int) -> bool:
         """Whether a bottom's gradient equals the top's; where both share an array, backward writes nothing."""

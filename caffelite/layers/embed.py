@@ -29,7 +29,7 @@ class Embed(OutputDivision):
 
     def setup(self) -> None:
         for name, what in (("num_output", "the width of a row"), ("input_dim", "how many rows there are")):
-            require.positive(self, name, what)
+            require.positive(self, name, meaning=what)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rows, width = self.p.input_dim, self.p.num_output

@@ -22,9 +22,8 @@ from .feeding import Scheduled, feeding_type
 from .image_layout import ImageLayout
 from .layer import REGISTRY, Layer
 from .registry import FAMILIES
-from .state import Writing
+from .state import Varying, Writing
 from .user_code import described
-from .varying import Varying
 
 log = logging.getLogger("caffelite")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from .config import Shape
 from .layer import Layer
@@ -16,6 +18,23 @@ class Scheduled:
     def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
         ``which``."""
+
+
+class ScheduledNumber(Scheduled, Layer):
+    """A layer that takes one number from the host, ``scheduled_number``; ``build`` calls ``need_number``, then
+    ``number.copy_to`` fills an array with it."""
+
+    number: Any = None  # in the input buffer; stays when the layer is built again
+
+    def scheduled_number(self, iteration: int) -> float:
+        """The number of the forward pass of an iteration."""
+        raise NotImplementedError
+
+    def need_number(self) -> None:
+        self.number = self.number or self.context.input_buffer.field((1,))
+
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
+        self.number.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
 
 
 class Feeding(Scheduled):

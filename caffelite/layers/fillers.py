@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator, did_you_mean
+from ..errors import Locator, did_you_mean
 
 
 def generator(seed: int, *key: object) -> np.random.Generator:
@@ -95,53 +95,39 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
     shape."""
     if f.type not in FILLERS:
         known = ", ".join(sorted(FILLERS))
-        raise CaffeliteError(
-            f'unknown filler type "{f.type}"',
-            where=locate("type"),
-            expected=f"one of {known}",
-            remedy=did_you_mean(f.type, FILLERS),
+        raise locate.error(
+            f'unknown filler type "{f.type}"', "type", expected=f"one of {known}", remedy=did_you_mean(f.type, FILLERS)
         )
     if f.sparse != -1 and f.type != "gaussian":
-        raise CaffeliteError(
+        raise locate.error(
             f'the filler "{f.type}" does not support sparse weights',
-            where=locate("sparse"),
+            "sparse",
             remedy='use type "gaussian", or drop sparse',
         )
     if not shape and (f.sparse >= 0 or f.type in ("positive_unitball", "gaussian_unitball", "xavier", "msra")):
-        raise CaffeliteError(
-            f'the filler "{f.type}" cannot fill a single number',
-            where=locate("type"),
-            expected="a shape of 1 axis or more",
+        raise locate.error(
+            f'the filler "{f.type}" cannot fill a single number', "type", expected="a shape of 1 axis or more"
         )
     if f.sparse < -1 or f.sparse > (shape[0] if shape else 0):
-        raise CaffeliteError(
-            "a bad sparse",
-            where=locate("sparse"),
-            expected="-1 (off), or at most the number of outputs",
-            found=f.sparse,
+        raise locate.error(
+            "a bad sparse", "sparse", expected="-1 (off), or at most the number of outputs", found=f.sparse
         )
     if f.type == "uniform" and not (math.isfinite(f.max - f.min) and f.min <= f.max):
         found = f"min {f.min:g}, max {f.max:g}"
-        raise CaffeliteError(
-            "the uniform filler has no range", where=locate("min"), expected="min at most max, both finite", found=found
+        raise locate.error(
+            "the uniform filler has no range", "min", expected="min at most max, both finite", found=found
         )
     if f.type == "gaussian" and not (f.std >= 0 and math.isfinite(f.mean + f.std)):
         found = f"mean {f.mean:g}, std {f.std:g}"
-        raise CaffeliteError(
-            "a bad gaussian filler", where=locate("std"), expected="std of 0 or more, both finite", found=found
-        )
+        raise locate.error("a bad gaussian filler", "std", expected="std of 0 or more, both finite", found=found)
     if f.type == "msra" and not 0 <= f.scale < math.inf:
-        raise CaffeliteError(
-            "a bad msra filler", where=locate("scale"), expected="a finite scale of 0 or more", found=f"{f.scale:g}"
-        )
+        raise locate.error("a bad msra filler", "scale", expected="a finite scale of 0 or more", found=f"{f.scale:g}")
     if f.type == "diagonal" and len(shape) < 2:
         what = "the diagonal filler cannot fill this blob"
-        raise CaffeliteError(what, where=locate("type"), expected="2 axes or more", found=f"shape {list(shape)}")
+        raise locate.error(what, "type", expected="2 axes or more", found=f"shape {list(shape)}")
     if f.type == "bilinear" and (len(shape) != 4 or shape[2] != shape[3]):
         what = "the bilinear filler cannot fill this blob"
-        raise CaffeliteError(
-            what, where=locate("type"), expected="4 axes and a square kernel", found=f"shape {list(shape)}"
-        )
+        raise locate.error(what, "type", expected="4 axes and a square kernel", found=f"shape {list(shape)}")
 
 
 def pieces(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..devices.protocol import Device
 from ..system import reserve
+from . import require
 from .layer import Layer, Shape, register
 from .state import Writing
 
@@ -32,9 +33,7 @@ class HDF5Output(Writing, Layer):
     bottoms, tops = (2, 2), (0, 0)
     differentiable = couples_samples = False
     requires_host = writes = True
-
-    def divisible(self, axis: int) -> bool:
-        return False
+    divisible_axes = False
 
     def setup(self) -> None:
         if not self.p.file_name:
@@ -47,8 +46,7 @@ class HDF5Output(Writing, Layer):
             self.path = self.path.with_name(f"{self.path.stem}_rank{rank}{self.path.suffix}")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if bottoms[0][:1] != bottoms[1][:1]:
-            raise self.bottom_error(1, "differs in batch size", expected=list(bottoms[0][:1]), found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, bottoms[0][:1] == bottoms[1][:1], list(bottoms[0][:1]), "differs in batch size")
         return []
 
     def build(self, dev: Device) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
+from ..devices.types import Kernel
 from .config import LayerConfig
 from .layer import Layer
 
@@ -39,6 +41,19 @@ class ImageLayout:
         if self.config.format.dtype is None:
             return formula
         return replace(formula, halves=tuple(name for name in (*formula.arrays, "out") if name not in others))
+
+    def channel_map(
+        self,
+        dev: Device,
+        text: str,
+        images: tuple[str, ...],
+        each: tuple[str, ...],
+        split: tuple[int, int, int],
+        **constants: float,
+    ) -> Kernel:
+        """A formula over images as they are stored, and over what each channel has a number of."""
+        formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
+        return dev.channel_map(formula, each, *split, **constants)
 
 
 PLAIN = ImageLayout()

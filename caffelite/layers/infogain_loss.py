@@ -10,7 +10,7 @@ from .. import weights
 from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from ..errors import CaffeliteError, Where
+from ..errors import Where
 from ..prototxt import resolve
 from . import require
 from .facets import Compares, Described
@@ -59,9 +59,7 @@ class InfogainLoss(Loss):
         try:
             gains = weights.decode_blob(memoryview(weights.read_bytes(file)))
         except weights.Damaged as damage:
-            raise CaffeliteError(
-                f"not an infogain matrix: {damage}", where=Where(str(file)), expected="a binary BlobProto"
-            ) from None
+            raise Where(str(file)).error(f"not an infogain matrix: {damage}", expected="a binary BlobProto") from None
         if gains.size != classes * classes:
             raise self.error(
                 "its matrix does not fit", "source", expected=f"{classes}×{classes}", found=list(gains.shape)

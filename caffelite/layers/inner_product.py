@@ -1,4 +1,4 @@
-"""InnerProduct: a fully connected layer."""
+"""InnerProduct: a fully connected layer, of learned weights or of another blob."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices import ops
+from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.types import Array
 from . import require
@@ -17,9 +18,36 @@ from .division import OutputDivision
 from .facets import Coordinates, Described
 from .fusing import FusingProduct
 from .layer import Layer, Shape, gradient_of, register, register_variant
-from .rounding import RoundedProducts
 from .state import SavesByConfig
-from .unit_rows import UnitRows
+
+
+class RoundedProducts(Layer):
+    """A layer that may multiply 16-bit copies of its bottoms."""
+
+    def rounds_bottoms(self) -> bool:
+        """Whether forward saves copies of its bottoms of 16-bit numbers, which its products multiply."""
+        return False
+
+    def rounded_blobs(self, shapes: list[Shape]) -> SavedBlobs:
+        """The saved blobs for 16-bit copies of bottoms of these shapes."""
+        dtype = self.config.traits.product_dtype
+        return {f"half {i}": (shape, dtype) for i, shape in enumerate(shapes)}
+
+
+class UnitRows:
+    """Scales each row w of weights (N, K) to length 1: w / √(|w|² + eps)."""
+
+    def __init__(self, dev: Device, n: int, k: int, eps: float):
+        self._squares = dev.empty(n)
+        self._square = dev.channel_sum(Formula("w * w", ("w",)), (), 1, n, k)
+        scaled = Formula("where(q + eps > 0, w / sqrt(q + eps), 0)", ("w", "q"), constants=("eps",))
+        self._scale = dev.channel_map(scaled, ("q",), 1, n, k, eps=eps)
+
+    def __call__(self, weights, out) -> None:
+        """out may be the weights."""
+        self._square(weights, self._squares)
+        self._scale(weights, self._squares, out)
+
 
 HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them first more of it
 
@@ -46,7 +74,7 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
     deferred: DeferredRows | None = None
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of units")
+        require.positive(self, "num_output", meaning="the number of units")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
@@ -156,6 +184,7 @@ class InnerProductOfBlobs(Layer):
     couples_samples = False
     backward_reads_bottoms = (0, 1)
     backward_reads_tops = False
+    divisible_axes = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
@@ -166,15 +195,11 @@ class InnerProductOfBlobs(Layer):
             expected = f"K×N with K {self.k}" if self.p.transpose else f"N×K with K {self.k}"
             what = f'{expected}, the values of a sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
             raise self.bottom_error(1, "does not fit", expected=what, found=f"shape {list(bottoms[1])}")
-        if len(bottoms) > 2 and math.prod(bottoms[2]) != self.n:
-            raise self.bottom_error(2, "does not fit", expected=f"{self.n} values", found=f"shape {list(bottoms[2])}")
+        require.fits(self, bottoms, 2, len(bottoms) <= 2 or math.prod(bottoms[2]) == self.n, f"{self.n} values")
         self.learned = self.p.bias_term and len(bottoms) == 2
         if self.learned:
             self.add_param((self.n,), self.p.bias_filler, "bias_filler")
         return [(*bottoms[0][:axis], self.n)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.InnerProduct(self.m, self.k, self.n, self.p.transpose))

@@ -77,8 +77,7 @@ class SmoothL1Loss(Distance):
 
     def setup(self) -> None:
         super().setup()
-        if not 0 < self.p.sigma < math.inf:
-            raise self.error("a bad sigma", "sigma", expected="a finite number above 0", found=f"{self.p.sigma:g}")
+        require.value(self, "sigma", 0 < self.p.sigma < math.inf, "a finite number above 0")
         self.constants = {"square": self.p.sigma**2}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -101,4 +100,4 @@ class SmoothL1Loss(Distance):
         square = self.constants["square"]
         each = np.where(far < 1 / square, 0.5 * square * far * far, far - 0.5 / square)
         each = (each * weights[1] if len(weights) > 1 else each).sum(1)
-        self.dev.upload(y[1], np.ascontiguousarray(each, self.dev.dtype).reshape(y[1].shape))
+        self.dev.upload(y[1], each.reshape(y[1].shape))

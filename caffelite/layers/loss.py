@@ -1,4 +1,4 @@
-"""Losses: one scalar per batch, and the gradient of the scores. Infogain and L1 losses have files of their own."""
+"""Losses of scores and labels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,50 @@ from .. import caffelite_pb2 as pb
 from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from ..devices.types import Kernel
+from ..devices.types import Array, Kernel
 from . import class_weights, require
+from .compilation import Which
 from .config import GRADIENT, SavedBlobs
 from .facets import Compares, Described
-from .labels import label_fault
+from .labels import LabelIndex, label_fault
 from .layer import Layer, Shape, register, split_axis
-from .soft_targets import SoftTargets
 from .state import SavesByConfig
+
+LEAST = "1.2e-38"  # of a probability, whose logarithm is finite
+TOLERANCE = 1e-3  # of the mean sum of a distribution
+
+
+class SoftTargets:
+    """loss = -Σ t log softmax(x) / divisor for targets t like x (N, C, P...), which sum to 1 over the classes; each is
+    (1 - smoothing) t + smoothing / C before."""
+
+    def __init__(self, dev: Device, split: tuple[int, int, int], divisor: float, smoothing: float):
+        constants = {"smoothing": smoothing, "classes": split[1]}
+        target = "((1 - smoothing) * t + smoothing / classes)"
+        self._mean = dev.empty(1)
+        dev.fill(self._mean, 1)
+        self._add = dev.sum(Formula("t", ("t",)), 1 / (split[0] * split[2]))
+        self._dev = dev
+        self._softmax = dev.build(ops.Softmax(*split))
+        term = Formula(f"-{target} * log(max(p, {LEAST}))", ("p", "t"), constants=tuple(constants))
+        self._loss = dev.sum(term, 1 / divisor, **constants)
+        constants["divisor"] = divisor
+        slope = Formula(f"(p - {target}) * dloss / divisor", ("p", "t"), ("dloss",), tuple(constants))
+        self._slope = dev.map(slope, **constants)
+
+    def forward(self, x: Array, targets: Array, prob: Array, loss: Array) -> None:
+        self._softmax.forward(x, prob)
+        self._add(targets, self._mean)
+        self._loss(prob, targets, loss)
+
+    def backward(self, prob: Array, targets: Array, dloss: Array, dx: Array) -> None:
+        self._slope(prob, targets, dloss, dx)
+
+    def fault(self) -> str | None:
+        """What is wrong with the targets of the last forward pass: they do not sum to 1 in the mean."""
+        mean = float(self._dev.download(self._mean)[0])
+        return None if abs(mean - 1) <= TOLERANCE else f"sum to {mean:g} in the mean; expected 1 for each sample"
+
 
 LOSS = pb.LossParameter
 
@@ -40,6 +76,7 @@ class Loss(Layer):
     class_weights: np.ndarray | None = None  # None: all 1, or not measured yet
     couples_samples = False
     backward_reads_tops = False
+    divisible_axes: Which | None = False
 
     def setup(self) -> None:
         class_weights.check(self)
@@ -48,9 +85,6 @@ class Loss(Layer):
             raise self.error(what, "loss_param", "label_smoothing", expected="SoftmaxWithLoss", outer=True)
         if self.spec.loss_param.HasField("ignore_mode") and not self.takes_ignore_mode:
             raise self.error("takes no ignore_mode", "loss_param", "ignore_mode", remedy="leave it out", outer=True)
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def normalization(self) -> int:
         """FULL, VALID, BATCH_SIZE, NONE or PRE_FIXED; the old switch ``normalize`` means VALID or BATCH_SIZE."""
@@ -249,7 +283,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
             valid &= labels != self.ignored()
         own = np.take_along_axis(probs, np.where(valid, labels, 0).astype(np.intp), 1)
         each = np.where(valid, -np.log(np.maximum(own, np.finfo(np.float32).tiny)), 0)
-        self.dev.upload(losses, np.ascontiguousarray(each, self.dev.dtype).reshape(losses.shape))
+        self.dev.upload(losses, each.reshape(losses.shape))
 
     def _forward_by_labels(self, x: list, loss, labels: Divisor) -> None:
         """The sum of weighted losses over the number of labels that are not ignored."""
@@ -381,30 +415,21 @@ class PerClass(Loss):
     def build(self, dev: Device) -> None:
         n, c, _ = self.split
         each, slope = self.formulas()
-        self._places, self._table, self._label, self._rows = (
-            dev.empty((n, c)),
-            dev.empty((c, 1)),
-            dev.empty(n),
-            dev.empty(n),
-        )
-        dev.upload(self._places, np.arange(c))
-        dev.upload(self._table, np.arange(c)[:, None])
-        self.op = dev.build(ops.Take(c, 1, n))  # labels as integers; detects labels out of range
-        self._each = dev.channel_sum(Formula(each, ("x", "k", "t")), ("t",), 1, n, c)
+        self._index, self._rows = LabelIndex(dev, n, c), dev.empty(n)
+        self._each = self._index.sum(each, ("x",))
         self._sum = dev.sum(Formula("row", ("row",)), 1 / n)
-        text = Formula(f"({slope}) * dloss / n", ("x", "k", "t"), ("dloss",), ("n",))
-        self._dx = dev.channel_map(text, ("t",), 1, n, c, n=n)
+        self._dx = self._index.map(f"({slope}) * dloss / n", ("x",), scalars=("dloss",), n=n)
 
     def forward(self, x: list, y: list) -> None:
-        self.op.forward(self._table, x[1], self._label)
-        self._each(x[0], self._places, self._label, self._rows)
+        self._index.check(x[1])
+        self._each(x[0], self._index.classes, self._index.labels, self._rows)
         self._sum(self._rows, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self._dx(x[0], self._places, self._label, dy[0], dx[0])
+        self._dx(x[0], self._index.classes, self._index.labels, dy[0], dx[0])
 
     def faults(self) -> str | None:
-        return label_fault(self, self.op, self.split)
+        return label_fault(self, self._index.op, self.split)
 
 
 @register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import require
 from .layer import Layer, Shape, register
 
 
@@ -17,10 +18,10 @@ class Padding(Layer):
     needs_images = True
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = (0, 1)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(bottoms[0]) != 4:
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, len(bottoms[0]) == 4, "4 axes N×C×H×W", "is no batch of images")
         (n, c, h, w), p = bottoms[0], self.p
         rows, columns = ((a + p.pad_beg, b + p.pad_end) for a, b in ((p.pad_t, p.pad_b), (p.pad_l, p.pad_r)))
         size = h + sum(rows), w + sum(columns)
@@ -36,9 +37,6 @@ class Padding(Layer):
         )
         self.cuts = min(*rows, *columns) < 0
         return [(n, c, *size)]
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
 
     def forward(self, x: list, y: list) -> None:
         self.dev.fill(y[0], self.p.value)

@@ -15,8 +15,8 @@ from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import quoted
 from .layer import Layer, Shape, gradient_of, register
+from .state import Varying
 from .user_code import caffe_importable, conversion, described, load
-from .varying import Varying
 
 
 class HostBlob:

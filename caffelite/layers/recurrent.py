@@ -15,9 +15,8 @@ from . import require
 from .compilation import Which
 from .config import SavedBlobs
 from .facets import Coordinates
-from .inner_product import HALF_ROWS
+from .inner_product import HALF_ROWS, RoundedProducts
 from .layer import Layer, Shape, gradient_of, register
-from .rounding import RoundedProducts
 from .state import Carrying, SavesByConfig
 
 
@@ -37,7 +36,7 @@ class Recurrent(Carrying, RoundedProducts):
     backward_reads_tops: Which = False
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of units")
+        require.positive(self, "num_output", meaning="the number of units")
         self.exposed = self.states if self.p.expose_hidden else ()
         least, bottoms, tops = 2 + len(self.exposed), len(self.spec.bottom), 1 + len(self.exposed)
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
@@ -57,8 +56,7 @@ class Recurrent(Carrying, RoundedProducts):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         x = bottoms[0]
-        if len(x) < 2:
-            raise self.bottom_error(0, "is no batch of sequences", expected="T×N×...", found=f"shape {list(x)}")
+        require.fits(self, bottoms, 0, len(x) >= 2, "T×N×...", "is no batch of sequences")
         d = self.p.num_output
         self.t, self.n, self.d = x[0], x[1], d
         state = (1, self.n, d)
@@ -258,11 +256,9 @@ class LSTMUnit(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         c = bottoms[0]
-        if len(c) != 3 or c[0] != 1:
-            raise self.bottom_error(0, "is no state", expected="1×N×D", found=f"shape {list(c)}")
+        require.fits(self, bottoms, 0, len(c) == 3 and c[0] == 1, "1×N×D", "is no state")
         for i, expected in ((1, (1, c[1], 4 * c[2])), (2, (1, c[1]))):
-            if bottoms[i] != expected:
-                raise self.bottom_error(i, "does not fit", expected=list(expected), found=list(bottoms[i]))
+            require.shape(self, bottoms, i, expected)
         self.n, self.d = c[1:]
         self.saved_shapes["gates"] = (bottoms[1], None)
         return [c, c]
@@ -306,24 +302,19 @@ class Lstm(Carrying, Layer):
     backward_reads_tops = False
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of units")
+        require.positive(self, "num_output", meaning="the number of units")
         require.positive(self, "batch_size")
-        if not self.p.clipping_threshold >= 0:
-            found = f"{self.p.clipping_threshold:g}"
-            raise self.error("a bad clipping_threshold", "clipping_threshold", expected="0 or more", found=found)
+        require.value(self, "clipping_threshold", self.p.clipping_threshold >= 0, "0 or more")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, d = bottoms[0], self.p.num_output
         timed = len(shape) == 3 and not self.p.HasField("batch_size")
-        if len(shape) < 2:
-            raise self.bottom_error(0, "is no batch of sequences", expected="T·N×...", found=f"shape {list(shape)}")
+        require.fits(self, bottoms, 0, len(shape) >= 2, "T·N×...", "is no batch of sequences")
         n = shape[1] if timed else self.p.batch_size
         rows = shape[0] * n if timed else shape[0]
-        if rows % n:
-            raise self.bottom_error(0, "does not fit batch_size", expected=f"a multiple of {n} rows", found=list(shape))
+        require.fits(self, bottoms, 0, rows % n == 0, f"a multiple of {n} rows", "does not fit batch_size")
         self.t, self.n, self.d, self.inputs = rows // n, n, d, math.prod(shape[2 if timed else 1 :])
-        if len(bottoms) > 1 and math.prod(bottoms[1]) != rows:
-            raise self.bottom_error(1, "does not fit", expected=f"{rows} numbers", found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, len(bottoms) <= 1 or math.prod(bottoms[1]) == rows, f"{rows} numbers")
         self.add_param((4 * d, self.inputs), self.p.weight_filler, "weight_filler")
         self.add_param((4 * d, d), self.p.weight_filler, "weight_filler")
         self.add_param((4 * d,), self.p.bias_filler, "bias_filler")

@@ -36,10 +36,9 @@ class Broadcast(ImageLayout, Layer):
                 what = f"num_axes {self.p.num_axes} from axis {axis} leaves the bottom's {len(bottoms[0])} axes"
                 raise self.error(what, "num_axes", expected=f"-1 to {len(bottoms[0]) - axis}", found=self.p.num_axes)
             shape = bottoms[0][axis:end]
-        if bottoms[0][axis : axis + len(shape)] != shape:
-            raise self.bottom_error(
-                1, "does not fit", expected=list(bottoms[0][axis : axis + len(shape)]), found=list(shape)
-            )
+        part = bottoms[0][axis : axis + len(shape)]
+        if part != shape:
+            raise self.bottom_error(1, "does not fit", expected=list(part), found=list(shape))
         n, c = math.prod(bottoms[0][:axis]), math.prod(shape)
         self.split = n, c, math.prod(bottoms[0]) // max(1, n * c)
         self.follows_layout = len(bottoms) == 1 and len(bottoms[0]) == 4 and axis == 1 and len(shape) == 1
@@ -90,14 +89,12 @@ class Scale(Broadcast):
     def build(self, dev: Device) -> None:
         split = self.stored_split(self.split)
         if self.p.bias_term:
-            self._y = dev.channel_map(
-                self.as_stored(Formula("x * s + b", ("x", "s", "b")), "s", "b"), ("s", "b"), *split
-            )
+            self._y = self.channel_map(dev, "x * s + b", ("x",), ("s", "b"), split)
             self._db = dev.channel_sum(self.as_stored(Formula("dy", ("dy",))), (), *split)
         else:
-            self._y = dev.channel_map(self.as_stored(Formula("x * s", ("x", "s")), "s"), ("s",), *split)
+            self._y = self.channel_map(dev, "x * s", ("x",), ("s",), split)
         self._ds = dev.channel_sum(self.as_stored(Formula("dy * x", ("dy", "x"))), (), *split)
-        self._dx = dev.channel_map(self.as_stored(Formula("dy * s", ("dy", "s")), "s"), ("s",), *split)
+        self._dx = self.channel_map(dev, "dy * s", ("dy",), ("s",), split)
 
     def forward(self, x: list, y: list) -> None:
         bias = [self.params[-1].data] if self.p.bias_term else []
@@ -133,10 +130,9 @@ class Bias(Broadcast):
         return [bottoms[0]]
 
     def build(self, dev: Device) -> None:
-        self._y = dev.channel_map(
-            self.as_stored(Formula("x + b", ("x", "b")), "b"), ("b",), *self.stored_split(self.split)
-        )
-        self._db = dev.channel_sum(self.as_stored(Formula("dy", ("dy",))), (), *self.stored_split(self.split))
+        split = self.stored_split(self.split)
+        self._y = self.channel_map(dev, "x + b", ("x",), ("b",), split)
+        self._db = dev.channel_sum(self.as_stored(Formula("dy", ("dy",))), (), *split)
 
     def forward(self, x: list, y: list) -> None:
         self._y(x[0], self.second(x), y[0])

@@ -10,9 +10,10 @@ from ..devices import ops
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..prototxt import say_once
+from . import require
 from .facets import Coordinates, Described, Learned
 from .layer import Layer, Shape, register
-from .varying import Varying
+from .state import Varying
 
 
 @register
@@ -149,9 +150,7 @@ class Silence(Layer):
 
     bottoms, tops = (1, None), (0, 0)
     differentiable = couples_samples = False
-
-    def divisible(self, axis: int) -> bool:
-        return True
+    divisible_axes = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return []
@@ -172,15 +171,12 @@ class Gather(Layer):
     bottoms, tops = (1, None), (1, None)
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(self.spec.top) != len(bottoms):
-            raise self.error(f"has {len(self.spec.top)} tops for {len(bottoms)} bottoms", expected="as many tops")
+        require.tops(self, len(bottoms))
         self.constant_tops = frozenset(i for i, shape in enumerate(bottoms) if len(shape) < 2)
         return bottoms
-
-    def divisible(self, axis: int) -> bool:
-        return True
 
     def forward(self, x: list, y: list) -> None:
         for bottom, top in zip(x, y, strict=True):
@@ -201,12 +197,10 @@ class Split(Layer):
     tops = (1, None)
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return bottoms * len(self.spec.top)
-
-    def divisible(self, axis: int) -> bool:
-        return True
 
     def forward(self, x: list, y: list) -> None:
         for top in y:
@@ -219,8 +213,28 @@ class Split(Layer):
             self.dev.add(top, dx[0])
 
 
+class Rearranged(Layer):
+    """Seen with the ``axes`` that ``shapes`` sets, the numbers of the bottom; the top has these axes in ``order``."""
+
+    couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
+    axes: Shape
+    order: tuple[int, ...]
+
+    def _in_order(self, top):
+        return top.reshape([self.axes[axis] for axis in self.order])
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.view:
+            self.dev.assign(x[0].reshape(self.axes).transpose(self.order), self._in_order(y[0]))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if not self.view:
+            self.dev.assign(self._in_order(dy[0]), dx[0].reshape(self.axes).transpose(self.order))
+
+
 @register
-class Permute(Layer):
+class Permute(Rearranged):
     """The axes of x in another order: axis i of y is axis order[i] of x; those not named follow in their own order.
 
     order 0 2 3 1: (N, C, H, W) → (N, H, W, C). Errors: an axis twice, an axis that x lacks. As in NVCaffe and Intel's
@@ -229,7 +243,6 @@ class Permute(Layer):
 
     field = "permute_param"
     order_field = "order"
-    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rank, order = len(bottoms[0]), list(getattr(self.p, self.order_field))
@@ -244,18 +257,10 @@ class Permute(Layer):
                 )
             if axis in order[:i]:
                 raise self.error(f"names axis {axis} twice", self.order_field, i)
-        self.order = (*order, *(axis for axis in range(rank) if axis not in order))
+        self.axes, self.order = bottoms[0], (*order, *(axis for axis in range(rank) if axis not in order))
         self.view = self.order == tuple(range(rank))
         self.couples_samples = self.order[:1] != (0,)
         return [tuple(bottoms[0][axis] for axis in self.order)]
-
-    def forward(self, x: list, y: list) -> None:
-        if not self.view:
-            self.dev.assign(x[0].transpose(self.order), y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if not self.view:
-            self.dev.assign(dy[0], dx[0].transpose(self.order))
 
 
 @register
@@ -274,8 +279,7 @@ class BatchReindex(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if not bottoms[0]:
             raise self.bottom_error(0, "has no samples", expected="1 axis or more", found="shape []")
-        if len(bottoms[1]) != 1:
-            raise self.bottom_error(1, "is no list of samples", expected="1 axis", found=f"shape {list(bottoms[1])}")
+        require.fits(self, bottoms, 1, len(bottoms[1]) == 1, "1 axis", "is no list of samples")
         self.n, self.m, self.width = bottoms[0][0], bottoms[1][0], math.prod(bottoms[0][1:])
         return [(self.m, *bottoms[0][1:])]
 

@@ -1,15 +1,41 @@
-"""What layers of few types keep, are given or write besides their tops."""
+"""What layers of few types declare: tops of other shapes, arrays that stay, and files that they write."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..devices.protocol import Device
 from ..devices.types import Array
-from .config import SavedBlobs
+from .config import SavedBlobs, Shape
 from .layer import Layer
+
+
+class Varying:
+    """A layer that may give its tops other shapes while the net runs; it calls ``resize``. Ask ``varies(layer)``.
+
+    ``varies``: the tops' shapes depend on the data, those of ``varied_tops``, None: all. Where it is False, the layer
+    calls ``resize`` in rare cases, for which the compiler prepares nothing.
+    """
+
+    varies = True
+    varied_tops: frozenset[int] | None = None
+    resize: Callable[[list[Shape]], list]  # set by binding: reshapes the tops and all that follows; returns the tops
+    dev: Device
+
+    def write_tops(self, y: list, arrays: Sequence[np.ndarray]) -> None:
+        """Writes arrays of the host into the tops ``y``, which get their shapes."""
+        shapes = [array.shape for array in arrays]
+        if [tuple(top.shape) for top in y] != shapes:
+            y = self.resize(shapes)
+        for top, array in zip(y, arrays, strict=True):
+            self.dev.upload(top, array)
+
+
+def varies(layer: Layer) -> bool:
+    """Whether the shapes of the layer's tops depend on the data."""
+    return isinstance(layer, Varying) and layer.varies
 
 
 class Carrying:

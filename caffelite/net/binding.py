@@ -21,8 +21,7 @@ from ..devices.types import Array
 from ..layers import Shape
 from ..layers.feeding import Feeding
 from ..layers.fusing import Fusing
-from ..layers.state import Carrying, carried, saved_blobs
-from ..layers.varying import Varying
+from ..layers.state import Carrying, Varying, carried, saved_blobs
 from .compile import CompiledNet
 from .nodes import Graph, Node, Value, copied
 from .packing import ALIGN, Storage, aligned

@@ -13,10 +13,9 @@ from types import MappingProxyType
 from ..devices.traits import DeviceTraits
 from ..layers.feeding import feeding
 from . import fusion, layout, slices
-from .copies import Transposition
 from .fused_updates import fused_updates
-from .gradient_memory import GradientMemory
-from .memory import DataMemory, Storages
+from .layout import Transposition
+from .memory import DataMemory, GradientMemory, Storages
 from .nodes import Graph, Node, Value
 from .packing import Storage, pack
 from .slices import Slice

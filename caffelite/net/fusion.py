@@ -10,10 +10,9 @@ from typing import Any
 from ..layers import Layer
 from ..layers.activation import PReLU, ReLU
 from ..layers.batch_norm import BatchNorm
-from ..layers.convolution import Convolution
+from ..layers.convolution import Convolution, PreparedConvolution
 from ..layers.eltwise import Eltwise
 from ..layers.fusing import Fusing
-from ..layers.prepared_convolution import PreparedConvolution
 from ..layers.scale_bias import Scale
 from .nodes import Graph, Node, Value, changed
 

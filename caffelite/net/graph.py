@@ -25,10 +25,8 @@ __all__ = ["AUTOMATIC", "Graph", "Node", "Parameter", "Value", "build", "keeps"]
 def keeps(spec: pb.LayerParameter, state: pb.NetState, locate: Locator = NOWHERE) -> str | None:
     """None where the layer belongs to the state, else the reason why not."""
     if spec.include and spec.exclude:
-        raise CaffeliteError(
-            f'layer "{spec.name}" has include and exclude rules',
-            where=locate("exclude", 0),
-            remedy="keep rules of one kind",
+        raise locate.error(
+            f'layer "{spec.name}" has include and exclude rules', "exclude", 0, remedy="keep rules of one kind"
         )
     reasons = [_mismatch(rule, state) for rule in (spec.include or spec.exclude)]
     if spec.exclude:
@@ -173,17 +171,15 @@ class _Builder:
     def _arity(self, layer: Layer, kind: str, count: int, allowed: tuple[int, int | None]) -> None:
         low, high = allowed
         if count > MOST_BLOBS and high is None:
-            what, where = f'layer "{layer.name}" has too many {kind} blobs', layer.locate(kind, MOST_BLOBS)
-            raise CaffeliteError(what, where=where, expected=f"at most {MOST_BLOBS}", found=count)
+            what = f'layer "{layer.name}" has too many {kind} blobs'
+            raise layer.locate.error(what, kind, MOST_BLOBS, expected=f"at most {MOST_BLOBS}", found=count)
         if count < low or (high is not None and count > high):
             if low == high:
                 expected = str(low)
             else:
                 expected = f"{low} or more" if high is None else f"{low} to {high}"
             what = f'layer "{layer.name}" ({layer.spec.type}): has {count} {kind} blobs'
-            raise CaffeliteError(
-                what, where=layer.locate(kind, low if high is None or count < low else high), expected=expected
-            )
+            raise layer.locate.error(what, kind, low if high is None or count < low else high, expected=expected)
 
     def _bottom(self, spec: pb.LayerParameter, index: int, at: Locator, position: int) -> Value | None:
         name = spec.bottom[index]
@@ -223,16 +219,16 @@ class _Builder:
                 other = self.values.get(name)
                 first = f'; layer "{other.node.name}" makes it already' if other is not None else ""
                 what = f'layer "{spec.name}" ({spec.type}): a second top "{name}"{first}'
-                raise CaffeliteError(what, where=at("top", i), remedy="give it a name of its own")
+                raise at.error(what, "top", i, remedy="give it a name of its own")
             seen.add(name)
 
     def _params(self, node: Node, at: Locator) -> None:
         layer, specs = node.layer, node.layer.spec.param
         if len(specs) > len(layer.param_blobs):
-            what = f'layer "{node.name}" ({layer.spec.type}): {len(specs)} param messages'
-            raise CaffeliteError(
-                what,
-                where=at("param", len(layer.param_blobs)),
+            raise at.error(
+                f'layer "{node.name}" ({layer.spec.type}): {len(specs)} param messages',
+                "param",
+                len(layer.param_blobs),
                 expected=f"at most {len(layer.param_blobs)}, one a parameter blob",
             )
         blobs_of_file(layer)
@@ -260,7 +256,7 @@ class _Builder:
         where = at("param", index, "name")
         if not fits:
             what = f'layer "{node.name}": shared parameter "{spec.name}" does not fit that of layer "{first.node.name}"'
-            raise CaffeliteError(what, where=where, expected=f"shape {list(theirs)}", found=list(mine))
+            raise where.error(what, expected=f"shape {list(theirs)}", found=list(mine))
         for mult in ("lr_mult", "decay_mult"):
             if not spec.HasField(mult):
                 continue
@@ -279,7 +275,7 @@ def _frozen(layer: Layer, spec: pb.ParamSpec, ignores_rate: bool, at: Locator) -
     it."""
     if spec.HasField("lr_mult") and spec.lr_mult and not ignores_rate:
         what = f'layer "{layer.name}" ({layer.spec.type}): its blobs are statistics, not parameters to learn'
-        raise CaffeliteError(what, where=at("lr_mult"), expected="lr_mult: 0, or none", found=f"{spec.lr_mult:g}")
+        raise at.error(what, "lr_mult", expected="lr_mult: 0, or none", found=f"{spec.lr_mult:g}")
     frozen = pb.ParamSpec()
     frozen.CopyFrom(spec)
     frozen.lr_mult = 0
@@ -292,10 +288,8 @@ def _check_size(layer: Layer, what: str, shape: Shape, at: Locator, *path: str |
         return
     what, where = f'layer "{layer.name}" ({layer.spec.type}): {what}', at(*path)
     if len(shape) > MOST_AXES:
-        raise CaffeliteError(
-            f"{what} has too many axes", where=where, expected=f"at most {MOST_AXES}, as in Caffe", found=len(shape)
-        )
+        raise where.error(f"{what} has too many axes", expected=f"at most {MOST_AXES}, as in Caffe", found=len(shape))
     if min(shape, default=1) < 1:
-        raise CaffeliteError(f"{what} is empty", where=where, expected="dimensions of 1 or more", found=list(shape))
+        raise where.error(f"{what} is empty", expected="dimensions of 1 or more", found=list(shape))
     found = f"{math.prod(shape)} {list(shape)}"
-    raise CaffeliteError(f"{what} is too large", where=where, expected=f"at most {LARGEST} numbers", found=found)
+    raise where.error(f"{what} is too large", expected=f"at most {LARGEST} numbers", found=found)

@@ -16,7 +16,7 @@ from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
 from ..layers.compilation import Which
 from ..layers.data import Input
 from ..layers.feeding import Feeding, Scheduled, feeding
-from ..layers.varying import Varying, varies
+from ..layers.state import Varying, varies
 from .sealing import Sealable
 
 AUTOMATIC = (

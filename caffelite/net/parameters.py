@@ -11,7 +11,6 @@ import numpy as np
 
 from ..devices.protocol import Device
 from ..devices.types import Array
-from ..errors import CaffeliteError
 from ..layers import Layer, ParameterSpec, Shape, fillers
 from ..layers.layer import ParameterView
 from ..layers.state import Adapting
@@ -115,16 +114,16 @@ def blobs_of_file(layer: Layer) -> list[np.ndarray]:
         blobs: Sequence[np.ndarray | None]
         blobs = [decode_blob(memoryview(blob.SerializeToString())) for blob in layer.spec.blobs]
     except Damaged as damage:
-        raise CaffeliteError(f"{what}: {damage}", where=layer.locate("blobs")) from None
+        raise layer.locate.error(f"{what}: {damage}", "blobs") from None
     blobs = layer.adapted(blobs) if isinstance(layer, Adapting) else blobs
     if len(blobs) != len(wholes):
         expected = f"{len(wholes)}, one for each parameter, or none: then fillers set them"
-        raise CaffeliteError(what, where=layer.locate("blobs"), expected=expected, found=len(blobs))
+        raise layer.locate.error(what, "blobs", expected=expected, found=len(blobs))
     values = []
     for i, (blob, shape) in enumerate(zip(blobs, wholes, strict=True)):
         if blob is None or not _same_shape(blob.shape, shape):
             stored = None if blob is None else list(blob.shape)
-            raise CaffeliteError(what, where=layer.locate("blobs", i), expected=list(shape), found=stored)
+            raise layer.locate.error(what, "blobs", i, expected=list(shape), found=stored)
         values.append(blob.reshape(shape))
     return values
 
@@ -165,9 +164,7 @@ def borrowed(graph: Graph, other: Graph) -> dict[int, Array]:
             blob = params[parameter.index].data
             if tuple(blob.shape) != tuple(parameter.blob.shape):
                 what = f'parameter {parameter.index} of layer "{node.name}" differs between the nets'
-                raise CaffeliteError(
-                    what, where=node.layer.locate(), expected=list(blob.shape), found=list(parameter.blob.shape)
-                )
+                raise node.layer.locate.error(what, expected=list(blob.shape), found=list(parameter.blob.shape))
             blobs_of[i] = blob
     return blobs_of
 
@@ -224,16 +221,16 @@ def _load_layer(graph: Graph, dev: Device, node: Node, blobs: Sequence[np.ndarra
     blobs = [*blobs, *[None] * sum(not owns(graph, node, i) for i in range(len(blobs), len(params)))]
     what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
     if len(blobs) != len(params):
-        raise CaffeliteError(what, where=where, expected=f"{len(params)} blobs", found=len(blobs))
+        raise where.error(what, expected=f"{len(params)} blobs", found=len(blobs))
     wholes = _wholes(node.layer)
     for i, (shape, array) in enumerate(zip(wholes, blobs, strict=True)):
         if array is None:
             if owns(graph, node, i):
-                raise CaffeliteError(what, where=where, expected=f"blob {i}", found="none")
+                raise where.error(what, expected=f"blob {i}", found="none")
         elif not _same_shape(array.shape, shape):
             shapes = {"expected": list(shape), "found": list(array.shape)}
-            raise CaffeliteError(
-                f"{what}, blob {i}", where=where, remedy="rename the layer to initialise it from its fillers", **shapes
+            raise where.error(
+                f"{what}, blob {i}", remedy="rename the layer to initialise it from its fillers", **shapes
             )
     for param, spec, shape, array in zip(params, node.layer.param_blobs, wholes, blobs, strict=True):
         if array is not None:

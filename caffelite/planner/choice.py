@@ -96,7 +96,7 @@ def check(planner: Planner, request: Request) -> None:
         if coupled is not None:
             what = f'-split: the batch cannot be divided into micro-batches: layer "{coupled.name}" '
             what += f"({coupled.layer.spec.type}) computes with all its samples"
-            raise CaffeliteError(what, where=coupled.layer.locate(), remedy="use iter_size for micro-batches")
+            raise coupled.layer.locate.error(what, remedy="use iter_size for micro-batches")
         batch = planner.batch(devices // (request.devices or devices))
         if batch % micro_batches:
             what = f"-split: a batch of {batch} cannot be divided into {micro_batches} micro-batches"

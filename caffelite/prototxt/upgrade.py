@@ -14,8 +14,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
-from . import deeplab, schema, spark, volumes
-from .cropping import aligned_offsets
+from . import schema
 from .dialects import (
     CONVERTED,
     FUSED,
@@ -32,7 +31,12 @@ from .dialects import (
     V0_TYPES,
     V1_FIELDS,
     V1_PARAM,
+    aligned_offsets,
+    modern_holes,
     modern_type,
+    modern_volumes,
+    top_shapes,
+    type_of_video,
     v0_message,
 )
 
@@ -72,12 +76,8 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
     if new.HasField("solver_type"):
         if new.HasField("type"):
             old_type, remedy = f'"type" at {locate("type")}', "drop solver_type, the old one"
-            raise CaffeliteError(
-                "both solver_type and type",
-                where=locate("solver_type"),
-                expected="one of them",
-                found=old_type,
-                remedy=remedy,
+            raise locate.error(
+                "both solver_type and type", "solver_type", expected="one of them", found=old_type, remedy=remedy
             )
         new.type = SOLVER_TYPES[new.solver_type]
         new.ClearField("solver_type")
@@ -350,7 +350,7 @@ class _Upgrade:
             self.offsets(i, "AutoCrop", "layer", i)
         if layer.type == "VideoData" and layer.video_data_param.source:
             self.add_dialect("VideoData with a source")
-            layer.type = volumes.type_of_video(layer)
+            layer.type = type_of_video(layer)
         if layer.type == "Scalar":
             self.add_dialect("Scalar")
             layer.type, layer.scale_param.axis = "Scale", layer.scalar_param.axis
@@ -385,7 +385,7 @@ class _Upgrade:
     def spark(self, i: int, layer: pb.LayerParameter) -> None:
         """The data of CaffeOnSpark come from the caller."""
         try:
-            shapes = spark.top_shapes(layer)
+            shapes = top_shapes(layer)
         except ValueError as mistake:
             self.mistake(f'layer "{layer.name}" (CoSData): {mistake}', "layer", i, "cos_data_param")
             return
@@ -414,7 +414,7 @@ class _Upgrade:
 
     def renamed(self, i: int, layer: pb.LayerParameter) -> None:
         """C3D's layers over frames, and Deeplab's fields."""
-        for changes in (volumes.modernise(layer), deeplab.modernise(layer)):
+        for changes in (modern_volumes(layer), modern_holes(layer)):
             if changes.dialect:
                 self.add_dialect(changes.dialect)
             for old, new in changes.moves.items():

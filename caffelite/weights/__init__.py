@@ -1,8 +1,10 @@
 """Parameters in files: caffemodels and their HDF5 form."""
 
 from .caffemodel import (
+    LENGTH,
     Blob,
     Chunk,
+    Damaged,
     Hashed,
     StreamedBlob,
     as_caffe_writes,
@@ -14,6 +16,8 @@ from .caffemodel import (
     encode_blob,
     encode_hdf5_net,
     encode_net,
+    field_bytes,
+    fields,
     net_chunks,
     no_hdf5,
     read_bytes,
@@ -22,7 +26,6 @@ from .caffemodel import (
     sealed,
     sealed_chunks,
 )
-from .wire import LENGTH, Damaged, field_bytes, fields
 
 __all__ = [
     "LENGTH",

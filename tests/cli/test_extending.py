@@ -446,7 +446,7 @@ layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
   inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "FocalLoss" bottom: "value" bottom: "y" top: "loss" focal_loss_param { strength: 3 } }
 """
-REPLACED = 'the layer type "FocalLoss" of focal.py replaces that of caffelite.families.weighting.focal_loss'
+REPLACED = 'the layer type "FocalLoss" of focal.py replaces that of caffelite.families.weighting.loss'
 
 
 @pytest.fixture

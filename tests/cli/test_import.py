@@ -15,7 +15,7 @@ import pytest
 
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.export.foreign_weights import read_tensors
+from caffelite.export.conversion import read_tensors
 
 NET = """
 input: "data" input_shape { dim: 2 dim: 3 dim: 8 dim: 8 }
@@ -371,8 +371,7 @@ def mobilenet():
 def test_names_of_torchvision_and_timm(name, modules, bias, pairs, form):
     from caffelite import caffelite_pb2 as pb
     from caffelite import prototxt
-    from caffelite.export.conversion import convert
-    from caffelite.export.foreign_weights import SortedTensors, _by_numbers
+    from caffelite.export.conversion import SortedTensors, _by_numbers, convert
     from caffelite.net import graph
     from caffelite.training import nets
     from caffelite.zoo import catalog

@@ -13,7 +13,7 @@ from caffelite.data.draws import key
 from caffelite.data.pipeline import set_workers
 from caffelite.detection import boxes
 from caffelite.errors import CaffeliteError, Locator
-from caffelite.families.ssd import batch_sampler
+from caffelite.families.ssd.annotated_data import BatchSamplers
 
 LAYER = """
 type: "AnnotatedData" top: "data" top: "label" data_param { source: "%s" batch_size: %d backend: LMDB %s }
@@ -180,11 +180,11 @@ def test_sampled_parts_satisfy_their_constraints(seed):
         from google.protobuf import text_format
 
         sampler = text_format.Parse(text.format(f"sample_constraint {{ {constraint} }}"), pb.BatchSampler())
-        draw = batch_sampler.BatchSamplers([sampler], Locator("net"), key(seed, "transform"))
+        draw = BatchSamplers([sampler], Locator("net"), key(seed, "transform"))
         found.append([part for i in range(40) if (part := draw(known, i)) is not None])
         assert len(found[-1]) > 20 and all((part >= 0).all() and (part <= 1 + 1e-9).all() for part in found[-1])
     assert all(boxes.overlaps(p[None], known).max() >= 0.4 for p in found[0])
     assert all(boxes.coverages(known, p[None]).max() >= 0.8 for p in found[1])
     assert all(boxes.coverages(p[None], known).min() <= 0.2 for p in found[2])
     sampler = text_format.Parse(text.format("sample_constraint { min_jaccard_overlap: 0.5 }"), pb.BatchSampler())
-    assert batch_sampler.BatchSamplers([sampler], Locator("net"), (1, 2))(known[:0], 0) is None, "no objects, no part"
+    assert BatchSamplers([sampler], Locator("net"), (1, 2))(known[:0], 0) is None, "no objects, no part"

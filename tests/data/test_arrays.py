@@ -7,7 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from caffelite.data import npy, samples
+from caffelite.data import samples
+from caffelite.data.arrays import Packed
 from caffelite.errors import CaffeliteError
 
 LABELS = np.array([5, 0, 4, 1, 9, 2, 1], np.uint8)
@@ -64,8 +65,8 @@ def test_npz_and_rows(arrays, tmp_path):
 
 def test_opening_an_npz_decompresses_one_image(arrays, tmp_path, monkeypatch):
     """Type and shape are in the header; a small file may hold more zeros than memory."""
-    counts, read = [], npy.Packed._read
-    monkeypatch.setattr(npy.Packed, "_read", lambda self, count: counts.append(count) or read(self, count))
+    counts, read = [], Packed._read
+    monkeypatch.setattr(Packed, "_read", lambda self, count: counts.append(count) or read(self, count))
     np.savez_compressed(tmp_path / "zeros.npz", data=np.zeros((700, 100, 100), np.float32), label=np.ones(700))
     source = arrays(tmp_path / "zeros.npz", data="prefetch: 1")
     assert source.shapes == [(7, 1, 100, 100), (7,)] and counts == [700, 10_000]
@@ -75,7 +76,7 @@ def test_opening_an_npz_decompresses_one_image(arrays, tmp_path, monkeypatch):
 
 def test_labels_of_an_npz_that_do_not_fit_are_not_read(arrays, tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "odd.npz", data=np.zeros((7, 4, 4)), label=np.zeros((2000, 1000)))
-    monkeypatch.setattr(npy.Packed, "_all", lambda self: pytest.fail("the labels were read"))
+    monkeypatch.setattr(Packed, "_all", lambda self: pytest.fail("the labels were read"))
     with pytest.raises(CaffeliteError, match="the labels do not fit the images; expected 7, found 2000×1000"):
         arrays(tmp_path / "odd.npz")
 

@@ -13,7 +13,7 @@ from caffelite.data.images import decode, encode_png
 from caffelite.data.order import AspectOrder
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.families.cascade.field_maps import Objects, detection_labels
-from caffelite.families.cascade.object_lists import DETECTION, read_objects
+from caffelite.families.cascade.listed_images import DETECTION, read_objects
 
 SIZES = [(40, 64), (64, 40), (32, 32), (48, 64)]
 # Of each image: class, ignored, difficult, x1, y1, x2, y2

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from caffelite.data import image_header, images
+from caffelite.data import images
 
 PICTURE = np.random.default_rng(1).integers(0, 256, (20, 30, 3)).astype(np.uint8)
 LARGE = np.zeros((128, 128, 3), np.uint8)
@@ -25,7 +25,7 @@ def chunk(name, content, length=None):
 def png(width=1, height=1, *more, bits=8, color=0):
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0))
     pixels = chunk(b"IDAT", zlib.compress(b"\0\0"))
-    return image_header.PNG + header + b"".join(more) + pixels + chunk(b"IEND", b"")
+    return images.PNG + header + b"".join(more) + pixels + chunk(b"IEND", b"")
 
 
 def gif(width, height):
@@ -68,8 +68,8 @@ FALSE = {
     "2 GB of pixels": (png()[:33] + struct.pack(">I", 1 << 31) + png()[37:], "chunk 'IDAT' states 2147483648 bytes"),
     "cut": (SOUND["png"][:-40], "chunk 'IDAT' states"),
     "large": (png(1 << 20, 1 << 20), "the PNG is too large: 1048576×1048576 pixels"),
-    "no header": (image_header.PNG + chunk(b"IDAT", b""), "does not begin with its header"),
-    "signature alone": (image_header.PNG, "does not begin with its header"),
+    "no header": (images.PNG + chunk(b"IDAT", b""), "does not begin with its header"),
+    "signature alone": (images.PNG, "does not begin with its header"),
     "segment": (JPEG[:2] + b"\xff\xe1\xff\xf0" + bytes(100), "segment E1 states 65520 bytes, and 102 follow"),
     "large jpeg": (JPEG[:SIZE] + b"\xff\xff\xff\xff" + JPEG[SIZE + 4 :], "the JPEG is too large: 65535×65535 pixels"),
     "short jpeg": (
@@ -104,9 +104,9 @@ def test_false_files_are_refused(monkeypatch, name, decode):
 
 
 def test_the_limit_of_pixels_may_be_set(monkeypatch):
-    monkeypatch.setenv(image_header.LIMIT, "599")
+    monkeypatch.setenv(images.LIMIT, "599")
     with pytest.raises(ValueError, match="30×20 pixels, at most 599 are decoded"):
-        image_header.check(SOUND["png"])
+        images.check(SOUND["png"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import lmdb
 import numpy as np
 import pytest
 
-from caffelite.data import lmdb_pages, lmdb_reader
+from caffelite.data import lmdb_reader
 from caffelite.data.lmdb_reader import Lmdb
 from caffelite.errors import CaffeliteError
 
@@ -280,7 +280,7 @@ def test_a_page_size_of_another_machine(tmp_path, monkeypatch, open_):
     node = struct.pack("<HHHH", len(value), 0, 0, len(key)) + key + value
     meta = bytearray(512)
     struct.pack_into("<QHH", meta, 0, 0, 0, 8)
-    struct.pack_into("<II", meta, 16, lmdb_pages._MAGIC, 1)
+    struct.pack_into("<II", meta, 16, lmdb_reader._MAGIC, 1)
     struct.pack_into("<I", meta, 40, 512)
     struct.pack_into("<HHQQQQQQQ", meta, 92, 0, 1, 0, 1, 0, 1, 2, 2, 1)
     leaf = struct.pack("<QHHHHH", 2, 0, 2, 18, 512 - len(node), 512 - len(node)).ljust(512 - len(node), b"\0") + node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from layer_row import Row, off_kinks, share
 
-from caffelite.families.crf.lattice import Lattice
+from caffelite.families.crf.crf_meanfield import Lattice
 
 SCORES = (2, 3, 4, 5)
 

@@ -6,7 +6,7 @@ from test_flow import assert_as_torch, results
 from textnet import bind, feed, forward, inputs, layer, mistaken, run
 
 from caffelite import prototxt
-from caffelite.families.crf.lattice import Lattice
+from caffelite.families.crf.crf_meanfield import Lattice
 
 
 def test_pytorch_deforms_alike(rng):

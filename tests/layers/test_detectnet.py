@@ -6,7 +6,7 @@ import pytest
 from rows_detectnet import objects, pixels
 from textnet import bind, feed, inputs, mistaken
 
-from caffelite.families.detectnet import pictures
+from caffelite.families.detectnet import detect_net_transformation as transformation
 
 NEVER = " ".join(f"{name}_prob: 0" for name in ("crop", "scale", "flip", "rotation", "hue_rotation", "desaturation"))
 SIZE = "detectnet_groundtruth_param { image_size_x: 12 image_size_y: 8 }"
@@ -42,28 +42,32 @@ def test_draws_depend_on_the_iteration(rng):
 
 def test_colors(rng):
     image = rng.random((3, 4, 5))
-    np.testing.assert_allclose(pictures.recolored(image, 360, 1), image, atol=1e-12)
-    np.testing.assert_allclose(pictures.recolored(pictures.recolored(image, 70, 1), -70, 1), image, atol=1e-12)
-    np.testing.assert_allclose(pictures.recolored(image, 120, 1), image[[1, 2, 0]], atol=1e-12)
-    np.testing.assert_allclose(pictures.recolored(image, 0, 0), np.broadcast_to(image.max(0), image.shape), atol=1e-12)
+    np.testing.assert_allclose(transformation.recolored(image, 360, 1), image, atol=1e-12)
+    np.testing.assert_allclose(
+        transformation.recolored(transformation.recolored(image, 70, 1), -70, 1), image, atol=1e-12
+    )
+    np.testing.assert_allclose(transformation.recolored(image, 120, 1), image[[1, 2, 0]], atol=1e-12)
+    np.testing.assert_allclose(
+        transformation.recolored(image, 0, 0), np.broadcast_to(image.max(0), image.shape), atol=1e-12
+    )
 
 
 def test_sizes():
-    assert pictures.resized(np.ones((3, 7, 9)), 4, 5) == pytest.approx(np.ones((3, 4, 5)))
-    step = pictures.resized(np.broadcast_to(np.arange(9.0) > 4, (3, 7, 9)).astype(float), 7, 27)
+    assert transformation.resized(np.ones((3, 7, 9)), 4, 5) == pytest.approx(np.ones((3, 4, 5)))
+    step = transformation.resized(np.broadcast_to(np.arange(9.0) > 4, (3, 7, 9)).astype(float), 7, 27)
     assert step.min() < 0 < 1 < step.max() and step[0, 0, 13] == pytest.approx(0)
 
 
 def test_opencv_resizes_alike(rng):
     image = rng.random((3, 7, 9))
     theirs = cv2.resize(image.transpose(1, 2, 0), (13, 5), interpolation=cv2.INTER_CUBIC)
-    np.testing.assert_allclose(pictures.resized(image, 5, 13), theirs.transpose(2, 0, 1), atol=1e-6)
+    np.testing.assert_allclose(transformation.resized(image, 5, 13), theirs.transpose(2, 0, 1), atol=1e-6)
 
 
 def test_a_quarter_turn():
     image = np.zeros((3, 21, 11))
     image[:, 4:8, 2:5] = 1
-    turn = pictures.Turn(21, 11, 90)
+    turn = transformation.Turn(21, 11, 90)
     found = turn.image(image)
     assert found.shape == (3, 11, 21) and found.sum() == pytest.approx(image.sum())
     rows, columns = np.nonzero(found[0] > 0.5)

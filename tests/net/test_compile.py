@@ -13,8 +13,8 @@ from caffelite.devices import open_device
 from caffelite.devices.traits import DeviceTraits, cpu_traits, cuda_traits
 from caffelite.layers import CAFFE_FORMAT, Format, Layer, LayerConfig
 from caffelite.net.compile import Options, compile
-from caffelite.net.copies import Rounding, Transposition
 from caffelite.net.graph import Graph
+from caffelite.net.layout import Rounding, Transposition
 from caffelite.net.net import Net
 
 FILL = 'weight_filler { type: "gaussian" std: 0.3 }'

@@ -8,7 +8,7 @@ from textnet import build, inputs
 
 from caffelite.devices.traits import DeviceTraits, cpu_traits
 from caffelite.layers import Format
-from caffelite.net import copies as inserted
+from caffelite.net import layout as inserted
 from caffelite.net.compile import Options, compile
 
 FILL = 'weight_filler { type: "gaussian" std: 0.3 } bias_filler { type: "gaussian" std: 0.3 }'

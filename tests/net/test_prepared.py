@@ -7,7 +7,7 @@ from textnet import bind, build, inputs, layer
 
 from caffelite.devices.cpu import CPU
 from caffelite.devices.traits import cpu_traits
-from caffelite.layers.prepared_convolution import PreparedConvolution
+from caffelite.layers.convolution import PreparedConvolution
 from caffelite.net.compile import Options, compile
 
 

@@ -17,8 +17,7 @@ from caffelite.net.partition.placement import DevicePosition, LayerPlacement, Pl
 from caffelite.parallel.forecast import Link, Network
 from caffelite.planner.choice import Request, _Descent, arrangements, fastest_sharding, plan, stage_seconds
 from caffelite.planner.costs import RATES, Measured, Modelled, Rates, Times
-from caffelite.planner.planner import Arrangement, Job, Planner, _Run
-from caffelite.planner.segments import activations, boundaries, boundary_traffic, sums
+from caffelite.planner.planner import Arrangement, Job, Planner, _Run, activations, boundaries, boundary_traffic, sums
 from caffelite.planner.sharding import Divisions, Sharding, hybrid, size
 from caffelite.planner.sharding import exchange as exchange_of
 from caffelite.planner.stages import evaluated

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ... import caffelite_pb2 as pb
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
 from ..draws import Key
 from ..images import opencv
 from .colour import Distort, Inverse, Tint
 from .corruption import Blur, Corruption, Cutout, Erasing, Noise
-from .fields import Fields
 from .geometry import Elastic, RandomRegion, Resize, Scales, Warp
-from .perturbation import Perturbation
+from .perturbation import Fields, Perturbation
 
 Draws = list[list[float]]  # of a sample: the numbers of each perturbation
 # Fields of a transform_param that are no perturbation
@@ -85,8 +84,7 @@ class Augmentation:
         opencv("a perturbation of images")
         if channels > MOST_CHANNELS and not all(step.any_channels for step in self.moves + self.looks):
             what, remedy = "perturbations do not take such images", "leave the perturbations out of transform_param"
-            expected, found = f"at most {MOST_CHANNELS}", f"{channels} channels"
-            raise CaffeliteError(what, where=locate(), expected=expected, found=found, remedy=remedy)
+            raise locate.error(what, expected=f"at most {MOST_CHANNELS}", found=f"{channels} channels", remedy=remedy)
 
     def draw(self, sample: int, count: int) -> list[Draws]:
         """What decides on ``count`` samples from this one on: for each, the numbers of each perturbation."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..images import opencv
-from .fields import Fields
-from .perturbation import Perturbation, between
+from .perturbation import Fields, Perturbation, between
 
 LEVELS = np.arange(256)
 USE = "light and colour"

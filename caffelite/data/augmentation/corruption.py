@@ -12,8 +12,7 @@ from ... import caffelite_pb2 as pb
 from ..draws import below
 from ..images import opencv
 from .colour import LEVELS
-from .fields import Fields
-from .perturbation import Perturbation, between, normal, random_integer
+from .perturbation import Fields, Perturbation, between, normal, random_integer
 
 USE = "blur and noise"
 

@@ -9,8 +9,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ..draws import uniform
 from ..images import opencv
-from .fields import Fields
-from .perturbation import Perturbation, between, normal, random_integer
+from .perturbation import Fields, Perturbation, between, normal, random_integer
 
 _Algorithm = pb.TransformationParameter.InterpolationAlgo
 

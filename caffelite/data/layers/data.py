@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import caffelite_pb2 as pb
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
 from ...layers.data import Feed, no_files
 from ...layers.layer import register
 from ..arrays import Arrays, holds_arrays
@@ -34,7 +34,7 @@ class Data(Feed):
         check_tops(layer, locate, 2)
         batch_size_of(param, at)
         if named := next((field.name for field, _ in param.ListFields() if field.name in SLICED), None):
-            raise CaffeliteError(f"{named} is for a CustomData layer", where=at(named), remedy="leave it out")
+            raise at.error(f"{named} is for a CustomData layer", named, remedy="leave it out")
         path = source_path(param, at)
         transform = layer.transform_param
         color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None
@@ -43,20 +43,18 @@ class Data(Feed):
             if param.backend == pb.DataParameter.ARRAYS:
                 return Arrays(path, named_path(param.label_source, "label_source", at) if param.label_source else None)
             if param.label_source:
-                raise CaffeliteError(
-                    "label_source belongs to backend ARRAYS", where=at("label_source"), remedy="leave it out"
-                )
+                raise at.error("label_source belongs to backend ARRAYS", "label_source", remedy="leave it out")
             if holds_arrays(path):
                 kind = pb.DataParameter.DB.Name(param.backend)
                 what = (
                     f"{path} holds arrays, and backend is {kind}{'' if param.HasField('backend') else ', its default'}"
                 )
-                raise CaffeliteError(what, where=at("backend"), remedy="write backend: ARRAYS")
+                raise at.error(what, "backend", remedy="write backend: ARRAYS")
             if param.backend == pb.DataParameter.LMDB:
                 return Database(path, color)
             if (path / "data.mdb").is_file():
                 what = "the folder holds an LMDB, not a LevelDB, the default of backend"
-                raise CaffeliteError(what, where=at("backend"), remedy="write backend: LMDB")
+                raise at.error(what, "backend", remedy="write backend: LMDB")
             return LevelDB(path, color)
 
         return open_images(samples, layer, param, phase, locate, seed)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ... import caffelite_pb2 as pb
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
 from ...layers.data import Feed
 from ...layers.layer import register
 from ..draws import key
@@ -29,7 +29,7 @@ class HDF5Data(Feed):
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
         if layer.HasField("transform_param"):
             remedy = "leave it out and store the values as the net needs them"
-            raise CaffeliteError("HDF5Data takes no transform_param", where=locate("transform_param"), remedy=remedy)
+            raise locate.error("HDF5Data takes no transform_param", "transform_param", remedy=remedy)
         param = locate.at("hdf5_data_param")
         check_tops(layer, locate, None)
         batch = batch_size_of(layer.hdf5_data_param, param)

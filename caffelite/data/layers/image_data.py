@@ -36,7 +36,7 @@ def _archives(pattern: str, where: Where) -> list[Path] | list[str]:
             return expanded(pattern)
         return [path for path in shards(pattern) if path.suffix == ".tar"]
     except CaffeliteError as mistake:
-        raise CaffeliteError(mistake.what, where=where, remedy=mistake.remedy) from None
+        raise where.error(mistake.what, remedy=mistake.remedy) from None
 
 
 @register

@@ -22,7 +22,7 @@ from ..images import decode, resize
 from ..opening import batch_size_of, check_tops, source_path
 from ..order import Order
 from ..pipeline import Batch, Source, workers
-from ..transforms import read_mean
+from ..transforms import channel_means, check_one_mean, read_mean
 from ..window_lines import Picture, WindowLines, listed_windows
 
 WINDOWS_PER_TASK = 4
@@ -52,7 +52,7 @@ class WindowSource(Source):
         at = locate.at("transform_param")
         self._size, self._pad = transform.crop_size, param.context_pad
         if not self._size:
-            raise CaffeliteError("WindowData needs a crop_size", where=at("crop_size"), expected="at least 1", found=0)
+            raise at.error("WindowData needs a crop_size", "crop_size", expected="at least 1", found=0)
         if 2 * self._pad >= self._size:
             raise CaffeliteError(
                 "context_pad leaves nothing of the window",
@@ -61,13 +61,11 @@ class WindowSource(Source):
                 found=self._pad,
             )
         if not 0 <= param.fg_fraction <= 1:
-            where, fraction = locate("window_data_param", "fg_fraction"), f"{param.fg_fraction:g}"
-            raise CaffeliteError("fg_fraction is no share", where=where, expected="0 to 1", found=fraction)
+            where = locate("window_data_param", "fg_fraction")
+            raise where.error("fg_fraction is no share", expected="0 to 1", found=f"{param.fg_fraction:g}")
         if param.crop_mode not in ("warp", "square"):
             where = locate("window_data_param", "crop_mode")
-            raise CaffeliteError(
-                "unknown crop_mode", where=where, expected='"warp" or "square"', found=f'"{param.crop_mode}"'
-            )
+            raise where.error("unknown crop_mode", expected='"warp" or "square"', found=f'"{param.crop_mode}"')
         self._square, self._scale, self._mirror = (
             param.crop_mode == "square",
             np.float32(transform.scale),
@@ -84,7 +82,7 @@ class WindowSource(Source):
         )
         for kind, wanted, what in kinds:
             if wanted and not getattr(self._windows, kind):
-                raise CaffeliteError(f"no windows for {kind}", where=Where(str(path)), expected=f"some with {what}")
+                raise Where(str(path)).error(f"no windows for {kind}", expected=f"some with {what}")
         self._orders = [
             Order(max(1, len(windows)), key(seed, layer.name, "shuffle", kind))
             for kind, windows in (("background", self._windows.background), ("objects", self._windows.objects))
@@ -96,22 +94,12 @@ class WindowSource(Source):
         super().__init__(shapes, length, layer.data_param.prefetch, workers())
 
     def _read_mean(self, transform: pb.TransformationParameter, at: Locator) -> np.ndarray:
-        if transform.mean_file and transform.mean_value:
-            where = at("mean_value", 0)
-            raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
+        check_one_mean(transform, at)
         if transform.mean_file:
             mean = read_mean(transform.mean_file, (3, self._size, self._size), at, larger=True)
             start = (mean.shape[2] - self._size) // 2  # as in Caffe, one for both sides
             return mean[:, start : start + self._size, start : start + self._size]
-        if len(transform.mean_value) not in (0, 1, 3):
-            raise CaffeliteError(
-                "wrong number of mean_value",
-                where=at("mean_value", 0),
-                expected="1 or 3",
-                found=len(transform.mean_value),
-            )
-        values = np.array(transform.mean_value or [0], np.float32)[:, None, None]
-        return np.broadcast_to(values, (3, self._size, self._size))
+        return np.broadcast_to(channel_means(transform, at)[:, None, None], (3, self._size, self._size))
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         size = len(batch.arrays[0])
@@ -136,8 +124,7 @@ class WindowSource(Source):
         try:
             return inputs.read(picture.file, inputs.IMAGE)
         except OSError as mistake:
-            what = f'cannot read image "{picture.file}": {mistake.strerror}'
-            raise CaffeliteError(what, where=picture.where) from None
+            raise picture.where.error(f'cannot read image "{picture.file}": {mistake.strerror}') from None
 
     def _process(
         self, rows: list[tuple[int, ...]], contents: list[bytes], flips: list[int], start: int, batch: Batch
@@ -158,7 +145,7 @@ class WindowSource(Source):
         try:
             image = decode(content, True)
         except ValueError as mistake:
-            raise CaffeliteError(f'image "{picture.file}": {mistake}', where=picture.where) from None
+            raise picture.where.error(f'image "{picture.file}": {mistake}') from None
         if self._kept is not None:
             self._kept[number] = image
         return image
@@ -184,7 +171,7 @@ class WindowSource(Source):
         if not (0 <= x1 <= x2 < columns and 0 <= y1 <= y2 < rows and height > 0 and width > 0):
             picture = self._windows.pictures[number]
             what = f'a window {corners[0]} {corners[1]} {corners[2]} {corners[3]} is not within image "{picture.file}"'
-            raise CaffeliteError(what, where=picture.where, expected=f"within {columns} columns and {rows} rows")
+            raise picture.where.error(what, expected=f"within {columns} columns and {rows} rows")
         pixels = resize(image[:, y1 : y2 + 1, x1 : x2 + 1], height, width)
         return (pixels[:, :, ::-1] if flip else pixels), top, left
 
@@ -213,18 +200,16 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
             if not all(
                 abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)
             ):  # which NaN and infinity are not
-                raise CaffeliteError(
-                    "class and corners must be integers", where=where, expected=f"at most {EXACT_LABELS}"
-                )
+                raise where.error("class and corners must be integers", expected=f"at most {EXACT_LABELS}")
             window = len(windows.pictures) - 1, int(label), *map(int, corners)
             if np.float32(overlap) >= np.float32(param.fg_threshold):
                 if label <= 0:
-                    raise CaffeliteError("an object has no class", where=where, expected="1 or more", found=int(label))
+                    raise where.error("an object has no class", expected="1 or more", found=int(label))
                 windows.objects.append(window)
             elif np.float32(overlap) < np.float32(param.bg_threshold):
                 windows.background.append((window[0], 0, *window[2:]))
     if not windows.objects and not windows.background:
-        raise CaffeliteError("no windows in the list", where=lines.end)
+        raise lines.end.error("no windows in the list")
     return windows
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers.feeding import Scheduled
-from ...layers.layer import Layer, Shape, register
+from ...layers import require
+from ...layers.feeding import ScheduledNumber
+from ...layers.layer import Shape, register
 
 
 @register
-class GradientScaler(Scheduled, Layer):
+class GradientScaler(ScheduledNumber):
     """y = x and dx = -λ dy, so that layers below learn what a loss above must not: any shape.
 
     λ rises from lower_bound (default 0) to upper_bound (1) with the iteration i: λ = 2 h / (1 + e^(-alpha p)) - h +
@@ -26,8 +24,8 @@ class GradientScaler(Scheduled, Layer):
     field = "gradient_scaler_param"
     in_place = True
     couples_samples = False
-    _factor: Any = None  # λ, in the input buffer; stays when the layer is built again
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = True
 
     def setup(self) -> None:
         p = self.p
@@ -37,8 +35,7 @@ class GradientScaler(Scheduled, Layer):
             ("max_iter", 1 <= p.max_iter < math.inf, "a finite number from 1"),
         ]
         for name, fits, expected in checks:
-            if not fits:
-                raise self.error(f"a bad {name}", name, expected=expected, found=f"{getattr(p, name):g}")
+            require.value(self, name, fits, expected)
 
     def scheduled_number(self, iteration: int) -> float:
         p, start = self.p, self.p.threshold_iter
@@ -50,20 +47,14 @@ class GradientScaler(Scheduled, Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
-        return True
-
     def build(self, dev: Device) -> None:
-        self._factor = self._factor or self.context.input_buffer.field((1,))
+        self.need_number()
         self._value = dev.empty(1)
         self._y = dev.map(Formula("x", ("x",)))
         self._dx = dev.map(Formula("-factor * dy", ("dy",), ("factor",)))
 
-    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
-        self._factor.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
-
     def forward(self, x: list, y: list) -> None:
-        self._factor.copy_to(self._value)
+        self.number.copy_to(self._value)
         self._y(x[0], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:

@@ -25,13 +25,11 @@ class Netvlad(ArrayLayer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         k, d = self.p.cluster_num, self.p.local_dim
-        if self.p.vlad_dim != k * d:
-            raise self.error("a bad vlad_dim", "vlad_dim", expected=f"{k} × {d} = {k * d}", found=self.p.vlad_dim)
+        require.value(self, "vlad_dim", self.p.vlad_dim == k * d, f"{k} × {d} = {k * d}")
         for i, count in enumerate((k, d)):
             require.channels(self, bottoms, i)
             expected = (bottoms[0][0], count, *bottoms[0][2:])
-            if bottoms[i] != expected:
-                raise self.bottom_error(i, "does not fit", expected=list(expected), found=list(bottoms[i]))
+            require.shape(self, bottoms, i, expected)
         self.add_param((k, d), self.p.weight_filler)
         return [(bottoms[0][0], k * d)]
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...layers import require
 from ...layers.array_loss import ArrayLoss
 from ...layers.layer import Shape, register
-from .capsule_layers import LEAST, groups
+from .capsule import LEAST, groups
 
 
 @register

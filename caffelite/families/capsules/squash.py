@@ -7,7 +7,7 @@ from typing import Any
 
 from ...layers.arrays import ArrayLayer
 from ...layers.layer import Shape, register
-from .capsule_layers import LEAST, groups
+from .capsule import LEAST, groups
 
 
 @register

@@ -9,26 +9,23 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...data.augmentation.colour import Distort
-from ...data.augmentation.fields import Fields
+from ...data.augmentation.perturbation import Fields
 from ...data.draws import below, key, of_sample
 from ...data.order import AspectOrder, Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.window_lines import listed_windows
+from ...data.transforms import channel_means
 from ...detection.boxes import rounded
 from ...devices.protocol import Device
-from ...errors import CaffeliteError, Locator
-from ...layers.data import Feed
+from ...errors import Locator
+from ...layers import require
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
 from .field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
-from .object_lists import DETECTION, ImageFiles, ListedImage, located, read_objects
-from .region_sample import Draws, RegionSample
+from .listed_images import DETECTION, Draws, ImageFiles, ListedImage, ObjectsFeed, RegionSample, read_objects
 
 OBJECTS = 8  # rows of a batch without data
 SHUFFLES = ("random", "random_aspect", "random_mix_aspect")
@@ -44,13 +41,11 @@ class ListSource(Source):
     values are used. The last array has height, width and the number of rows of objects of the batch, at least 1."""
 
     def __init__(self, layer: pb.LayerParameter, images: list[ListedImage], locate: Locator, cache: bool):
-        transform = layer.transform_param
-        if len(transform.mean_value) not in (0, 1, 3) or transform.mean_file:
-            what, where = "wrong number of mean_value", locate("transform_param", "mean_value", 0)
-            if transform.mean_file:
-                what, where = "images differ in size and take no mean_file", locate("transform_param", "mean_file")
-            raise CaffeliteError(what, where=where, expected="1 or 3 of mean_value", found=len(transform.mean_value))
-        self._images, self._mean = images, np.array(transform.mean_value or [0], np.float32)
+        transform, at, expected = layer.transform_param, locate.at("transform_param"), "1 or 3 of mean_value"
+        if transform.mean_file:
+            what, found = "images differ in size and take no mean_file", len(transform.mean_value)
+            raise at.error(what, "mean_file", expected=expected, found=found)
+        self._images, self._mean = images, channel_means(transform, at, expected=expected)
         self._factor = np.float32(transform.scale)
         self._files = ImageFiles(images, cache)
         self._lengths: list[int] = []
@@ -71,8 +66,8 @@ class ListSource(Source):
         pixels = self._files.decode(number, content)
         if pixels.shape[:2] != image.picture.shape[1:]:
             expected, found = ("×".join(map(str, shape)) for shape in (image.picture.shape[1:], pixels.shape[:2]))
-            what, where = f'wrong size of image "{image.picture.file}"', image.picture.where
-            raise CaffeliteError(what, where=where, expected=expected, found=found)
+            where = image.picture.where
+            raise where.error(f'wrong size of image "{image.picture.file}"', expected=expected, found=found)
         return RegionSample(pixels, image.objects, words, DRAWS)
 
     def start(self, batch: Batch, indices: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
@@ -160,7 +155,7 @@ class DetectionSource(ListSource):
         batch, ratios = param.batch_size, list(param.template_ratio) or [1.0]
         templates = {detection_size(param, size, ratio) for size in set(sizes) for ratio in ratios}
         if not all(min(size) > 0 for size in templates):
-            raise CaffeliteError("images without pixels", where=at("resize_ratio"), remedy="correct the sizes")
+            raise at.error("images without pixels", "resize_ratio", remedy="correct the sizes")
         largest = max(templates, key=lambda size: (size[0] * size[1], size))
         shapes: list[tuple[int, ...]]
         shapes = [(batch, 3, *largest), *((batch, LABEL_CHANNELS, *map_size(largest, s)) for s in param.stride)]
@@ -220,8 +215,8 @@ class EvalSource(ListSource):
         self._param, batch = param, param.batch_size
         sizes = [self._size(number) for number in range(len(self._images))]
         if min(map(min, sizes)) < 1:
-            where, least = locate("eval_data_param", "source"), "a size that is rounded to 32×32 or more"
-            raise CaffeliteError("an image is too small", where=where, expected=least)
+            least = "a size that is rounded to 32×32 or more"
+            raise locate.error("an image is too small", "eval_data_param", "source", expected=least)
         largest = max(sizes, key=lambda size: (size[0] * size[1], size))
         shapes = [(batch, 3, *largest), (batch * self._most, ROW_LENGTH), (batch, 2)][: len(layer.top)]
         self.open(layer, shapes, [batch * 3 * largest[0] * largest[1], batch * self._most * ROW_LENGTH, batch * 2])
@@ -256,11 +251,10 @@ class EvalSource(ListSource):
         write_objects(sample.objects._replace(boxes=sample.boxes), i, rows)
 
 
-class ListFeed(Varying, Feed):
+class ListFeed(ObjectsFeed):
     """The base class of layers whose batches differ in size and in the number of objects."""
 
-    files = ("source", "root_folder")
-    requires_host = transforms_images = True
+    requires_host = True
 
     def build(self, dev: Device) -> None:
         """Nothing: a pass uploads its batch."""
@@ -278,25 +272,13 @@ class ListFeed(Varying, Feed):
         ]
 
     def forward(self, x: list, y: list) -> None:
-        batch: list[np.ndarray] = self._batch
-        if any(top.shape != array.shape for top, array in zip(y, batch, strict=True)):
-            y = self.resize([array.shape for array in batch])
-        for top, array in zip(y, batch, strict=True):
-            self.dev.upload(top, array)
+        self.write_tops(y, self._batch)
 
     def check_positive(self, *names: str) -> None:
         """Errors: a field that is set, but not above 0 and finite."""
         for name in names:
             value = getattr(self.p, name)
-            if self.p.HasField(name) and not 0 < value < math.inf:
-                raise self.error(f"a bad {name}", name, expected="above 0", found=f"{value:g}")
-
-    def check_pairs(self, *pairs: tuple[str, str]) -> None:
-        """Errors: a field without the other of its pair."""
-        for pair in pairs:
-            for name, other in (pair, pair[::-1]):
-                if self.p.HasField(name) and not self.p.HasField(other):
-                    raise self.error(f"{name} without {other}", name, remedy=f"set {other} too, or neither")
+            require.value(self, name, not self.p.HasField(name) or 0 < value < math.inf, "above 0")
 
 
 @register
@@ -314,34 +296,13 @@ class DetectionData(ListFeed):
     """
 
     field = "detection_data_param"
-
-    @staticmethod
-    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        spec, path = located(layer, "detection_data_param", locate)
-        return DetectionSource(spec, phase, path, locate, seed)
-
-    @staticmethod
-    def listed_files(param: Any, path: Path) -> Iterator[str]:
-        return listed_windows(param, path)
+    reader = DetectionSource
 
     def setup(self) -> None:
-        p, maps = self.p, len(self.p.stride)
-        for name in ("field_w", "field_h"):
-            if len(getattr(p, name)) != maps:
-                found = len(getattr(p, name))
-                raise self.error(f"{name} has no value for each stride", name, expected=maps, found=found)
-        for name in ("stride", "field_w", "field_h"):
-            if not all(getattr(p, name)):
-                raise self.error(f"a bad {name}", name, list(getattr(p, name)).index(0), expected="1 or more", found=0)
-        count, expected = len(self.spec.top), 1 + maps + p.output_gt_boxes
-        if count != expected:
-            what = f"has {count} tops for {maps} maps"
-            kinds = "data, a label map each" + (", objects" if p.output_gt_boxes else "")
-            raise self.error(what, "top", min(count - 1, expected), expected=f"{expected}: {kinds}", outer=True)
+        p = self.p
+        self.check_maps("stride", "objects")
         if not p.batch_size:
             raise self.error("batch_size is missing", "batch_size", expected="1 or more", found=0)
-        if p.coord_num != 4:
-            raise self.error("a bad coord_num", "coord_num", expected=4, found=p.coord_num)
         if p.HasField("shuffle") and p.shuffle not in SHUFFLES:
             expected_names, found_name = " or ".join(f'"{name}"' for name in SHUFFLES), f'"{p.shuffle}"'
             raise self.error("an unknown shuffle", "shuffle", expected=expected_names, found=found_name)
@@ -369,8 +330,7 @@ class DetectionData(ListFeed):
         for i, ratio in enumerate(p.template_ratio):
             if not 0 < ratio < math.inf or (p.short_size and in_multiples(p.short_size * ratio) < 1):
                 raise self.error("a bad template_ratio", "template_ratio", i, expected="above 0", found=f"{ratio:g}")
-        if not p.fg_threshold > 0:
-            raise self.error("a bad fg_threshold", "fg_threshold", expected="above 0", found=f"{p.fg_threshold:g}")
+        require.value(self, "fg_threshold", p.fg_threshold > 0, "above 0")
 
     def tops_of(self, size: tuple[int, int], objects: int) -> list[Shape]:
         return _detection_shapes(self.p, size, objects)
@@ -401,16 +361,8 @@ class EvalData(ListFeed):
     """
 
     field = "eval_data_param"
+    reader = EvalSource
     tops = (2, 3)
-
-    @staticmethod
-    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        spec, path = located(layer, "eval_data_param", locate)
-        return EvalSource(spec, phase, path, locate, seed)
-
-    @staticmethod
-    def listed_files(param: Any, path: Path) -> Iterator[str]:
-        return listed_windows(param, path)
 
     def setup(self) -> None:
         self.check_pairs(("resize_width", "resize_height"), ("short_size", "long_size"))

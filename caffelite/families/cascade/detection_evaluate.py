@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...layers import require
 from ...layers.detection_base import DetectionEvaluation
 from ...layers.layer import Shape, register_variant
 
@@ -23,8 +24,7 @@ class CascadeDetectionEvaluate(DetectionEvaluation):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, (name, width) in enumerate((("D", 7), ("G", 8), ("N", 2))):
-            if not bottoms[i] or math.prod(bottoms[i][1:]) != width:
-                raise self.bottom_error(i, "does not fit", expected=f"{name}×{width}", found=list(bottoms[i]))
+            require.fits(self, bottoms, i, bottoms[i] and math.prod(bottoms[i][1:]) == width, f"{name}×{width}")
         return [(len(self.labels) + bottoms[0][0], 5)]
 
     @staticmethod

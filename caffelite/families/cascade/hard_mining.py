@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from . import stages
-from .offsets import check_boxes
 
 
 @register
@@ -28,20 +28,17 @@ class HardMining(Layer):
 
     def setup(self) -> None:
         for name in ("num_roi_per_image", "num_image"):
-            if not getattr(self.p, name):
-                raise self.error(f"a bad {name}", name, expected="1 or more", found=0)
+            require.value(self, name, getattr(self.p, name), "1 or more")
         if len(self.spec.top) != len(self.spec.bottom) - 1:
             expected, found = len(self.spec.bottom) - 1, len(self.spec.top)
             raise self.error("has other tops than bottoms", "top", 0, expected=expected, found=found, outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        check_boxes(self, bottoms[1], 1)
+        require.boxes(self, bottoms, 1)
         count = bottoms[1][0]
-        if math.prod(bottoms[0]) != count:
-            raise self.bottom_error(0, "does not fit", expected=f"{count} losses", found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, math.prod(bottoms[0]) == count, f"{count} losses")
         for i, shape in enumerate(bottoms):
-            if shape[:1] != (count,):
-                raise self.bottom_error(i, "does not fit", expected=f"{count} rows", found=list(shape))
+            require.fits(self, bottoms, i, shape[:1] == (count,), f"{count} rows")
         self.count = min(count, self.p.num_image * self.p.num_roi_per_image)
         return [(self.count, *shape[1:]) for shape in bottoms[1:]]
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,15 +14,12 @@ from ...data.draws import key, of_sample
 from ...data.images import MOST_PIXELS
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.window_lines import listed_windows
 from ...detection.boxes import rounded
 from ...errors import CaffeliteError, Locator
-from ...layers.data import Feed
+from ...layers import require
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
-from .object_lists import IMAGE_GT, ImageFiles, located, read_objects
-from .region_sample import Draws, RegionSample
+from .listed_images import IMAGE_GT, Draws, ImageFiles, ObjectsFeed, RegionSample, read_objects
 
 TRANSFORMS = ("mirror", "mean_value")
 WITHOUT_BOX = (0, 1, 1, 2, 2, 1, 1)  # the row of a batch without boxes: an ignored one
@@ -61,15 +57,15 @@ class ImageGtSource(Source):
         whole = (param.resize_height, param.resize_width) if param.resize_width else listed
         for name, side, limit in zip(("crop_height", "crop_width"), self._size, whole, strict=True):
             if side > limit:
-                where, expected = locate("image_gt_data_param", name), f"at most {limit}"
-                raise CaffeliteError("a crop is larger than the images", where=where, expected=expected, found=side)
+                where = locate("image_gt_data_param", name)
+                raise where.error("a crop is larger than the images", expected=f"at most {limit}", found=side)
         if param.resize_height * param.resize_width > MOST_PIXELS:
             where, found = locate("image_gt_data_param", "resize_width"), f"{param.resize_height}×{param.resize_width}"
             what, expected = "resize_height and resize_width make images too large", f"at most {MOST_PIXELS} pixels"
             raise CaffeliteError(what, where=where, expected=expected, found=found)
         if not len(self._indices):
             where = locate("image_gt_data_param", "fg_img_multiple")
-            raise CaffeliteError("fg_img_multiple leaves no image", where=where, expected="1 or more", found=0)
+            raise where.error("fg_img_multiple leaves no image", expected="1 or more", found=0)
         self._order = Order(len(self._indices), key(seed, layer.name, "shuffle") if param.shuffle else None)
         self._draws = key(seed, layer.name, "transform")
         self.listed = self._images
@@ -139,7 +135,7 @@ def _random_factors(sample: RegionSample, param: pb.ImageGtDataParameter) -> np.
 
 
 @register
-class ImageGtData(Varying, Feed):
+class ImageGtData(ObjectsFeed):
     """Images with objects, of a list of boxes, and the labels of maps of fields: data (N, C, H, W), C = 3, label
     maps (N, 6, h, w), one for each field_w, field_h and downsample_rate, and with output_gt_boxes the boxes (G, 7); N =
     batch_size, h = H / downsample_rate, rounded.
@@ -154,34 +150,15 @@ class ImageGtData(Varying, Feed):
     src/caffe/layers/image_gt_data_layer.cpp.
     """
 
-    transforms_images = True
     field = "image_gt_data_param"
-    files = ("source", "root_folder")
+    reader = ImageGtSource
     tops = (2, None)
     _rows: np.ndarray  # the boxes of the batch that was fed
 
-    @staticmethod
-    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        spec, path = located(layer, "image_gt_data_param", locate)
-        return ImageGtSource(spec, phase, path, locate, seed)
-
-    @staticmethod
-    def listed_files(param: Any, path: Path) -> Iterator[str]:
-        return listed_windows(param, path)
-
     def setup(self) -> None:
-        p, maps = self.p, len(self.p.downsample_rate)
-        for name in ("field_w", "field_h"):
-            if len(getattr(p, name)) != maps:
-                what, found = f"{name} has no value for each downsample_rate", len(getattr(p, name))
-                raise self.error(what, name, expected=maps, found=found)
-        for name in ("downsample_rate", "field_w", "field_h"):
-            if not all(getattr(p, name)):
-                i = list(getattr(p, name)).index(0)
-                raise self.error(f"a bad {name}", name, i, expected="1 or more", found=0)
-        if not maps:
+        if not self.p.downsample_rate:
             raise self.error("has no maps", remedy="set downsample_rate, field_w and field_h")
-        self._check_tops(1 + maps + p.output_gt_boxes)
+        self.check_maps("downsample_rate", "boxes", behind=True)
         self._check_sizes()
         for descriptor, _ in self.spec.transform_param.ListFields():
             if descriptor.name not in TRANSFORMS:
@@ -193,25 +170,14 @@ class ImageGtData(Varying, Feed):
             what, found = "wrong number of mean_value", len(means)
             raise self.error(what, "transform_param", "mean_value", 0, expected="1 or 3", found=found, outer=True)
 
-    def _check_tops(self, expected: int) -> None:
-        count = len(self.spec.top)
-        if count != expected:
-            what = f"has {count} tops for {len(self.p.downsample_rate)} maps"
-            kinds = "data, a label map each" + (", boxes" if self.p.output_gt_boxes else "")
-            raise self.error(what, "top", min(count, expected), expected=f"{expected}: {kinds}", outer=True)
-
     def _check_sizes(self) -> None:
         p = self.p
-        if p.coord_num != 4:
-            raise self.error("a bad coord_num", "coord_num", expected=4, found=p.coord_num)
-        for one, other in (("resize_width", "resize_height"), ("crop_width", "crop_height"), ("min_scale", "max_scale"),
-                           ("min_whaspect", "max_whaspect")):  # fmt: skip
-            for name, missing in ((one, other), (other, one)):
-                if p.HasField(name) and not p.HasField(missing):
-                    raise self.error(f"{name} without {missing}", name, remedy=f"set {missing} too, or neither")
+        self.check_pairs(
+            *(("resize_width", "resize_height"), ("crop_width", "crop_height")),
+            *(("min_scale", "max_scale"), ("min_whaspect", "max_whaspect")),
+        )
         for name in ("resize_width", "resize_height"):
-            if p.HasField(name) and not getattr(p, name):
-                raise self.error(f"a bad {name}", name, expected="1 or more", found=0)
+            require.value(self, name, not p.HasField(name) or getattr(p, name), "1 or more")
         if p.HasField("min_scale") and not 0 < p.min_scale <= p.max_scale:
             found = f"{p.min_scale} and {p.max_scale}"
             raise self.error("bad scales", "min_scale", expected="0 < min_scale <= max_scale", found=found)

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.matching import sampled
-from ...layers import fillers
+from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register_variant
-from ...layers.varying import Varying
-from .offsets import check_boxes, normalisation
+from ...layers.state import Varying
+from .stages import normalisation
 
 LEAST_SIDE = 32  # of a random box
 TRIES = 1000  # random boxes that may all be objects
@@ -50,12 +50,9 @@ class CascadeProposalTarget(Varying, Layer):
         p = self.p
         if p.HasField("num_classes"):
             raise self.error("has both num_classes and cls_num", "num_classes", remedy="leave out num_classes")
-        if p.cls_num < 2:
-            raise self.error("a bad cls_num", "cls_num", expected="2 or more, the background included", found=p.cls_num)
-        if p.batch_size < 1 and p.batch_size != -1:
-            raise self.error("a bad batch_size", "batch_size", expected="1 or more, or -1", found=p.batch_size)
-        if not 0 <= p.fg_fraction <= 1:
-            raise self.error("a bad fg_fraction", "fg_fraction", expected="0 to 1", found=f"{p.fg_fraction:g}")
+        require.value(self, "cls_num", p.cls_num >= 2, "2 or more, the background included")
+        require.value(self, "batch_size", p.batch_size >= 1 or p.batch_size == -1, "1 or more, or -1")
+        require.shares(self, "fg_fraction")
         if not p.bg_thr_lw <= p.bg_thr_hg <= p.fg_thr:
             expected = "bg_thr_lw <= bg_thr_hg <= fg_thr"
             found = f"{p.bg_thr_lw:g}, {p.bg_thr_hg:g}, {p.fg_thr:g}"
@@ -64,15 +61,12 @@ class CascadeProposalTarget(Varying, Layer):
         self.columns = p.cls_num if self.spec.bbox_reg_param.cls_aware else 2
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        check_boxes(self, bottoms[0], 0)
+        require.boxes(self, bottoms, 0)
         if not bottoms[1] or math.prod(bottoms[1][1:]) < 7:
             expected, found = "G×8: image, x1, y1, x2, y2, label, ignored, difficult", f"shape {list(bottoms[1])}"
             raise self.bottom_error(1, "is no list of objects", expected=expected, found=found)
         every = bottoms[0][0] + (bottoms[1][0] if self.p.append_gtbox else 0)
-        self.count = every if self.p.batch_size == -1 else self.p.batch_size
-        return self._tops(self.count)
-
-    def _tops(self, count: int) -> list[Shape]:
+        count = every if self.p.batch_size == -1 else self.p.batch_size
         wide = (count, 4 * self.columns)
         shapes: list[Shape] = [(count, 5), (count,), wide, wide, wide, (count, 6), (count,)]
         return shapes[: len(self.spec.top)]
@@ -89,11 +83,7 @@ class CascadeProposalTarget(Varying, Layer):
             every = np.concatenate([every, [self._random_box(generator, objects)]])
             overlap, nearest, negative = np.append(overlap, 0.0), np.append(nearest, -1), np.array([len(every) - 1])
         tops = self._targets(every, objects, np.concatenate([positive, negative]), len(positive), overlap, nearest)
-        if len(tops[0]) != self.count:
-            self.count = len(tops[0])
-            y = self.resize(self._tops(self.count))
-        for top, values in zip(y, tops, strict=False):
-            self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
+        self.write_tops(y, tops[: len(y)])
 
     def _check(self, rois: np.ndarray, objects: np.ndarray) -> None:
         images = np.concatenate([rois[:, 0], objects[:, 0]])
@@ -186,4 +176,5 @@ class CascadeProposalTarget(Varying, Layer):
         if positive:
             scores[:positive_count] *= p.fg_fraction * count / positive
             scores[positive_count:] *= (1 - p.fg_fraction) * count / negative if negative else 1
+        targets, weights = (table.reshape(count, -1) for table in (targets, weights))
         return [every[sampled], labels, targets, weights, weights, matches, scores]

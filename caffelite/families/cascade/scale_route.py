@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from . import stages
-from .box_output import PLANNED_RANGES
+from .output import PLANNED_RANGES
 
 
 @register
@@ -28,10 +29,7 @@ class ScaleRoute(Varying, Layer):
 
     def setup(self) -> None:
         p = self.p
-        if len(self.spec.top) != len(self.spec.bottom):
-            last = min(len(self.spec.top), len(self.spec.bottom))
-            what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
-            raise self.error(what, "top", last - 1, expected=len(self.spec.bottom), outer=True)
+        require.tops(self, len(self.spec.bottom))
         self.low = p.low_scale if p.HasField("low_scale") else 0.0
         self.high = p.high_scale if p.HasField("high_scale") else math.inf
         if not 0 <= self.low < self.high:
@@ -41,12 +39,9 @@ class ScaleRoute(Varying, Layer):
         self.middle = math.sqrt(bounds[0] * bounds[-1]) if bounds else 256.0
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if not bottoms[0] or math.prod(bottoms[0][1:]) != 5:
-            found = f"shape {list(bottoms[0])}"
-            raise self.bottom_error(0, "is no list of boxes", expected="R×5: image and corners", found=found)
+        require.boxes(self, bottoms, 0)
         for i, shape in enumerate(bottoms):
-            if shape[:1] != bottoms[0][:1]:
-                raise self.bottom_error(i, "does not fit", expected=f"{bottoms[0][0]} rows", found=list(shape))
+            require.fits(self, bottoms, i, shape[:1] == bottoms[0][:1], f"{bottoms[0][0]} rows")
         planned = -(-bottoms[0][0] // PLANNED_RANGES)
         return [(planned, *shape[1:]) for shape in bottoms]
 
@@ -54,7 +49,4 @@ class ScaleRoute(Varying, Layer):
         arrays = [self.dev.download(array) for array in x]
         boxes = arrays[0].reshape(len(arrays[0]), -1)[:, 1:].astype(float)
         routed = stages.routed(boxes, self.low, self.high, self.middle)
-        if len(routed) != y[0].shape[0]:
-            y = self.resize([(len(routed), *array.shape[1:]) for array in arrays])
-        for array, top in zip(arrays, y, strict=True):
-            self.dev.upload(top, array[routed])
+        self.write_tops(y, [array[routed] for array in arrays])

@@ -1,4 +1,4 @@
-"""The arithmetic of cascades of detectors (MS-CNN, Cascade R-CNN): boxes of maps and of boxes, and suppression.
+"""The arithmetic of cascades of detectors (MS-CNN, Cascade R-CNN), and the fields that it reads.
 
 Boxes are (xmin, ymin, xmax, ymax). Sources: Cai et al. 2016 and 2018; zhaoweicai/mscnn
 src/caffe/layers/box_output_layer.cpp and src/caffe/util/math_functions.cpp; zhaoweicai/cascade-rcnn
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...detection.boxes import areas, by_score, intersections
+from ...layers.layer import Layer
 
 KINDS = ("IOU", "IOMU", "IOFU")
 MATCHES = 0.975  # a box that overlaps its object by more is the object's own
@@ -108,3 +109,24 @@ def routed(boxes: np.ndarray, low: float, high: float, middle: float) -> np.ndar
     with np.errstate(divide="ignore"):
         gap = np.abs(np.log2(scale / middle))
     return np.array([np.argmin(np.where(np.isnan(gap), np.inf, gap))])
+
+
+def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of box offsets (4): 0 and 1 unless bbox_reg_param has both. Errors: not 4 of them, a deviation
+    of 0 or less."""
+    p = layer.spec.bbox_reg_param
+    mean, deviation = np.array(p.bbox_mean, float), np.array(p.bbox_std, float)
+    if not len(mean) or not len(deviation):
+        return np.zeros(4), np.ones(4)
+    if len(mean) != 4 or len(deviation) != 4 or not (deviation > 0).all():
+        found = f"{len(mean)} means, {len(deviation)} deviations from {deviation.min():g}"
+        expected = "4 of bbox_mean and 4 of bbox_std above 0"
+        raise layer.error("a bad bbox_reg_param", "bbox_reg_param", expected=expected, found=found, outer=True)
+    return mean, deviation
+
+
+def check_nms_type(layer: Layer) -> None:
+    """Errors: an unknown nms_type."""
+    if layer.p.nms_type not in KINDS:
+        expected, found = " or ".join(f'"{kind}"' for kind in KINDS), f'"{layer.p.nms_type}"'
+        raise layer.error("an unknown nms_type", "nms_type", expected=expected, found=found)

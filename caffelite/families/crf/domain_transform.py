@@ -35,16 +35,12 @@ class DomainTransform(ArrayLayer):
 
     def setup(self) -> None:
         for name in ("num_iter", "spatial_sigma", "range_sigma"):
-            if not getattr(self.p, name) > 0:
-                raise self.error(f"a bad {name}", name, expected="more than 0", found=getattr(self.p, name))
+            require.value(self, name, getattr(self.p, name) > 0, "more than 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         n, _, *size = bottoms[0]
-        if tuple(bottoms[1]) != (n, 1, *size):
-            raise self.bottom_error(
-                1, "does not fit", expected=f"[{n}, 1, {size[0]}, {size[1]}]", found=list(bottoms[1])
-            )
+        require.fits(self, bottoms, 1, tuple(bottoms[1]) == (n, 1, *size), f"[{n}, 1, {size[0]}, {size[1]}]")
         if math.prod(bottoms[2]) < 2 * n or bottoms[2][0] != n:
             raise self.bottom_error(2, "does not fit", expected=f"{n}×2: heights and widths", found=list(bottoms[2]))
         return [bottoms[0]]

@@ -8,10 +8,9 @@ from ... import caffelite_pb2 as pb
 from ...devices import ops
 from ...devices.protocol import Device
 from ...layers import require
-from ...layers.labels import label_fault
+from ...layers.inner_product import UnitRows
+from ...layers.labels import LabelIndex, label_fault
 from ...layers.layer import Layer, Shape, gradient_of, register
-from ...layers.unit_rows import UnitRows
-from .label_index import LabelIndex
 
 
 @register
@@ -28,6 +27,7 @@ class InnerDistance(Layer):
     bottoms = (1, 3)
     couples_samples = False
     backward_reads_tops = False
+    divisible_axes = False
 
     def setup(self) -> None:
         p = self.p
@@ -43,7 +43,7 @@ class InnerDistance(Layer):
         if p.transpose:
             raise self.error("transpose is not supported", "transpose", expected="false")
         if self.learned:
-            require.positive(self, "num_output", "the number of rows")
+            require.positive(self, "num_output", meaning="the number of rows")
         self.constant_bottoms = frozenset({len(self.spec.bottom) - 1} if self.labelled else ())
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -60,9 +60,6 @@ class InnerDistance(Layer):
         if self.labelled:
             require.labels(self, bottoms, self.m, len(bottoms) - 1)
         return [(*bottoms[0][:axis], self.n)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.Distances(self.m, self.n, self.k, self.p.distance_type == "L2"))

@@ -4,21 +4,34 @@ LabelSpecificRescale."""
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
-from ...layers.feeding import Scheduled
-from ...layers.labels import label_fault
+from ...layers.feeding import ScheduledNumber
+from ...layers.labels import LabelIndex, label_fault
 from ...layers.layer import Layer, Shape, register
-from .label_index import LabelIndex, grown, limited
 
 
-class ByLabel(Scheduled, Layer):
+def grown(layer: Layer, field: str, i: int, power: float) -> float:
+    """(1 + gamma · i)^power; ``field`` of the layer's message is gamma. Errors: a power that is no number."""
+    gamma = getattr(layer.p, field)
+    try:
+        result = (1 + gamma * i) ** power
+    except (ZeroDivisionError, OverflowError):
+        result = math.inf
+    if isinstance(result, complex) or not math.isfinite(result):
+        what = f"(1 + {field} · i)^{power:g} is no finite number at i = {i}"
+        raise layer.error(what, field, expected=f"1 + {field} · i above 0, and a smaller power", found=f"{gamma:g}")
+    return result
+
+
+def limited(value: float, least: float, most: float) -> float:
+    return min(max(value, least), most)
+
+
+class ByLabel(ScheduledNumber):
     """y of x, different for the label's score. x, y (N, C...), label (N); the second top has the number that
     ``scheduled_number`` returns."""
 
@@ -27,12 +40,8 @@ class ByLabel(Scheduled, Layer):
     constant_tops = frozenset({1})
     in_place = True
     couples_samples = False
-    _number: Any = None  # of the input buffer; stays when the layer is built again
     backward_reads_tops = False
-
-    def scheduled_number(self, iteration: int) -> float:
-        """The number of the forward pass of an iteration."""
-        raise NotImplementedError
+    divisible_axes = False
 
     def identity(self) -> bool:
         """Whether y = x."""
@@ -45,9 +54,6 @@ class ByLabel(Scheduled, Layer):
         self.saved_shapes["number"] = ((1,), None)
         return [bottoms[0], (1,)][: len(self.spec.top)]
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
     @property
     def backward_reads_bottoms(self) -> bool:
         return not self.view
@@ -57,7 +63,7 @@ class ByLabel(Scheduled, Layer):
         raise NotImplementedError
 
     def build(self, dev: Device) -> None:
-        self._number = self._number or self.context.input_buffer.field((1,))
+        self.need_number()
         if self.view:
             return
         self._index = LabelIndex(dev, *self.split[:2])
@@ -65,14 +71,11 @@ class ByLabel(Scheduled, Layer):
         self._y = self._index.map(y, ("x",), scalars=("w",))
         self._dx = self._index.map(dx, ("x", "dy"), scalars=("w",))
 
-    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
-        self._number.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
-
     def forward(self, x: list, y: list) -> None:
         if self.view:
             return
         number = self.saved["number"]
-        self._number.copy_to(number)
+        self.number.copy_to(number)
         if len(y) > 1:
             self.dev.copy(number, y[1])
         self._index.check(x[1])

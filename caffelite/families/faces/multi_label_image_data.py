@@ -37,7 +37,7 @@ def read_labels(path: Path, count: int) -> tuple[list[Listed], np.ndarray]:
             break
     mistakes.raise_any()
     if not listed:
-        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of a name and labels")
+        raise Where(str(path)).error("the list is empty", expected="lines of a name and labels")
     return listed, np.array(labels, np.float32)
 
 

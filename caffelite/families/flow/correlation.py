@@ -11,7 +11,6 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from .images import check_like
 
 Slices = tuple[Any, ...]  # an index of images
 
@@ -42,11 +41,11 @@ class Correlation(Layer):
             raise self.error("kernel_size must be odd", "kernel_size", expected="1, 3, 5, …", found=p.kernel_size)
         if not p.HasField("max_displacement"):
             raise self.error("has no max_displacement", "max_displacement", expected="a number of pixels")
-        for name in ("stride_1", "stride_2"):
-            require.positive(self, name)
+        require.positive(self, "stride_1", "stride_2")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        check_like(self, bottoms, bottoms[0][1] if len(bottoms[0]) > 1 else 0)
+        require.images(self, bottoms)
+        require.shape(self, bottoms, 1, (bottoms[0][0], bottoms[0][1], *bottoms[0][2:]))
         borders = [2 * (reach - pad) + self.p.kernel_size - 1 for reach, pad in zip(self.reach, self.pad, strict=True)]
         size = tuple(
             -(-(side - border) // self.p.stride_1) for side, border in zip(bottoms[0][2:], borders, strict=True)
@@ -128,9 +127,7 @@ class Correlation1D(Correlation):
     def setup(self) -> None:
         super().setup()
         self.reach, self.pad = (0, self.p.max_displacement), (0, self.p.pad)
-        if self.p.single_direction not in (-1, 0, 1):
-            found = self.p.single_direction
-            raise self.error("a bad single_direction", "single_direction", expected="-1, 0 or 1", found=found)
+        require.value(self, "single_direction", self.p.single_direction in (-1, 0, 1), "-1, 0 or 1")
         if self.p.single_direction == -1:
             self.before = 0, self.p.stride_2
             if self.p.pad < self.p.stride_2:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from .images import check_like
 
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # of a pixel: whether below, whether right
 
@@ -87,7 +87,8 @@ class FlowWarp(Layer):
     backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        check_like(self, bottoms, 2)
+        require.images(self, bottoms)
+        require.shape(self, bottoms, 1, (bottoms[0][0], 2, *bottoms[0][2:]))
         return [bottoms[0]]
 
     def corners(self) -> type[Corners]:

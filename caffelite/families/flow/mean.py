@@ -7,6 +7,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Layer, Shape, register, split_axis
 
 
@@ -31,9 +32,7 @@ class Mean(Layer):
             raise self.error("file is not supported", "file", remedy=remedy)
         if not self.p.value:
             raise self.error("has no value", "value", expected="one number for each channel")
-        if len(self.spec.top) != len(self.spec.bottom):
-            what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
-            raise self.error(what, "top", 0, expected="one for each", outer=True)
+        require.tops(self, len(self.spec.bottom))
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):

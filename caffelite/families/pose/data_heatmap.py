@@ -12,10 +12,10 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import inputs
 from ...data.images import decode, opencv, resize
-from ...data.listing import list_lines, shortened, whole_number
+from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import root_folder_of, source_path
 from ...data.sampled import DataLayer
-from ...errors import CaffeliteError, Where
+from ...errors import Where
 from ...layers import require
 from ...layers.layer import Shape, register
 
@@ -56,10 +56,8 @@ class DataHeatmap(DataLayer):
         for name in ("segmentation", "meanfile"):
             if getattr(self.p, name):
                 raise self.error(f"{name} is not supported", name)
-        for name in ("batchsize", "cropsize", "outsize", "label_width", "label_height"):
-            require.positive(self, name)
-        if not 0 <= self.p.angle_max <= 180:
-            raise self.error("a bad angle_max", "angle_max", expected="0 to 180", found=f"{self.p.angle_max:g}")
+        require.positive(self, "batchsize", "cropsize", "outsize", "label_width", "label_height")
+        require.value(self, "angle_max", 0 <= self.p.angle_max <= 180, "0 to 180")
         words = [word for word in self.p.labelinds.split(",") if word.strip()]
         if not all((whole_number(word.strip()) or 0) > 0 for word in words) or len(words) % 2:
             expected = "an even number of integers from 1, with commas between"
@@ -72,25 +70,20 @@ class DataHeatmap(DataLayer):
     def open(self) -> None:
         at = self.locate.at(self.field)
         self.root = root_folder_of(self.p.root_img_dir, at)
-        path = source_path(self.p, at)
-        lines = [self._line(line, Where(str(path), i)) for i, line in enumerate(list_lines(path), 1) if line.strip()]
-        if not lines:
-            raise CaffeliteError("the list is empty", where=Where(str(path)), expected=f"lines {EXPECTED}")
+        lines = read_entries(source_path(self.p, at), self._line, EXPECTED, f"lines {EXPECTED}")
         groups = sorted({line.group for line in lines}) if self.p.sample_per_cluster else [0]
         members = [[line for line in lines if len(groups) < 2 or line.group == group] for group in groups]
         most = max(map(len, members))
         self.lines = [each[i % len(each)] for i in range(most) for each in members]
 
-    def _line(self, text: str, where: Where) -> Line:
-        words = text.split()
+    def _line(self, words: list[str], where: Where) -> Line | None:
         try:
             name, coordinates, _, group = words
             values = np.array([float(word) for word in coordinates.split(",") if word])
             values = values[self.chosen] if self.chosen else values
             return Line(name, values.reshape(-1, 2), int(group), where)
         except (ValueError, IndexError):
-            found = f'"{shortened(text.strip())}"'
-            raise CaffeliteError("a line is not understood", where=where, expected=EXPECTED, found=found) from None
+            return None
 
     def length(self) -> int:
         return len(self.lines)
@@ -100,9 +93,7 @@ class DataHeatmap(DataLayer):
         image, joints = self._read(line), line.joints * p.multfact
         side = p.cropsize
         if image.shape[0] < side:
-            raise CaffeliteError(
-                f'"{line.name}" is too low', where=line.where, expected=f"{side} rows or more", found=image.shape[0]
-            )
+            raise line.where.error(f'"{line.name}" is too low', expected=f"{side} rows or more", found=image.shape[0])
         if image.shape[1] < side:
             image = np.pad(image, ((0, 0), (0, side - image.shape[1]), (0, 0)))
         free = np.array(image.shape[1::-1]) - side
@@ -122,8 +113,7 @@ class DataHeatmap(DataLayer):
         try:
             return decode(inputs.read(self.root + line.name), True).transpose(1, 2, 0)
         except (OSError, ValueError) as mistake:
-            what = f'cannot read "{line.name}": {inputs.reason(mistake)}'
-            raise CaffeliteError(what, where=line.where) from None
+            raise line.where.error(f'cannot read "{line.name}": {inputs.reason(mistake)}') from None
 
     def _mirrored(self, image: np.ndarray, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         joints = joints * (-1, 1) + (image.shape[1], 0)

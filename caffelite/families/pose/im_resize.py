@@ -29,8 +29,7 @@ class ImResize(ArrayLayer):
     def setup(self) -> None:
         for name in ("factor", "start_scale", "scale_gap"):
             value = getattr(self.p, name)
-            if not 0 <= value <= sliding.LARGEST:
-                raise self.error(f"a bad {name}", name, expected=f"0 to {sliding.LARGEST}", found=f"{value:g}")
+            require.value(self, name, 0 <= value <= sliding.LARGEST, f"0 to {sliding.LARGEST}")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

@@ -30,14 +30,11 @@ class Nms(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        for name in ("num_parts", "max_peaks"):
-            require.positive(self, name)
+        require.positive(self, "num_parts", "max_peaks")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
-        if bottoms[0][1] < self.p.num_parts:
-            expected = f"{self.p.num_parts} channels or more"
-            raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, bottoms[0][1] >= self.p.num_parts, f"{self.p.num_parts} channels or more")
         return [(bottoms[0][0], self.p.num_parts, self.p.max_peaks + 1, 3)]
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:

@@ -27,6 +27,7 @@ class Quant(ImageLayout, Layer):
     couples_samples = False
     follows_layout = follows_precision = True
     backward_reads_tops = False
+    divisible_axes = True
 
     def setup(self) -> None:
         centers = list(self.p.centers)
@@ -69,9 +70,6 @@ class Quant(ImageLayout, Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return True
 
     def build(self, dev: Device) -> None:
         self._y, self._dx = (

@@ -1,8 +1,13 @@
-"""AnchorTarget: which anchors train the layers before Proposal."""
+"""AnchorTarget, and the anchors that Proposal moves too.
+
+A box is a row x1, y1, x2, y2 in pixels, whose last row and column belong to it: its width is x2 - x1 + 1. Source:
+rbgirshick/py-faster-rcnn lib/rpn/generate_anchors.py.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,8 +15,51 @@ from ...detection import boxes
 from ...layers import fillers, require
 from ...layers.facets import Learned
 from ...layers.layer import Layer, Shape, register
-from . import anchors
-from .anchors import Anchored
+
+RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
+
+
+def base_anchors(
+    base_size: int, ratios: Sequence[float], scales: Sequence[float], halves_to_even: bool = False
+) -> np.ndarray:
+    """A×4 of float64: for each ratio of height to width, for each scale, a box about the centre of the first
+    ``base_size`` pixels. The sides of a ratio are rounded before they are scaled: halves up, or to the even number."""
+    area, centre = float(base_size * base_size), 0.5 * (base_size - 1)
+    nearest = np.rint if halves_to_even else lambda side: np.floor(side + 0.5)
+    anchors = []
+    for ratio in ratios:
+        width = nearest(np.sqrt(area / ratio))
+        height = nearest(width * ratio)
+        for scale in scales:
+            half = 0.5 * (np.array([width, height]) * scale - 1)
+            anchors.append([*(centre - half), *(centre + half)])
+    return np.array(anchors)
+
+
+def shifted_anchors(base: np.ndarray, stride: int, height: int, width: int) -> np.ndarray:
+    """(H·W·A)×4: the anchors of each place of a feature map, in the order row, column, anchor."""
+    y, x = np.mgrid[:height, :width] * stride
+    shift = np.stack([x, y, x, y], -1).astype(base.dtype)
+    return (shift[:, :, None] + base).reshape(-1, 4)
+
+
+class Anchored(Layer):
+    """The base class of layers that know the anchors of a feature map. Runs on the host."""
+
+    differentiable = False
+    requires_host = True
+
+    def setup(self) -> None:
+        p = self.p
+        require.positive(self, "feat_stride", "base_size")
+        for name in ("ratio", "scale"):
+            for i, value in enumerate(getattr(p, name)):
+                if not 0 < value < math.inf:
+                    expected = "a finite number above 0"
+                    raise self.error(f"a bad {name}", name, i, expected=expected, found=f"{value:g}")
+        self.of_python = self.spec.HasField("python_param")  # see python_names.py
+        ratios, scales = list(p.ratio) or RATIOS, list(p.scale) or SCALES
+        self.base = base_anchors(p.base_size, ratios, scales, halves_to_even=self.of_python)
 
 
 @register
@@ -37,20 +85,15 @@ class AnchorTarget(Anchored):
     def setup(self) -> None:
         super().setup()
         p = self.p
-        for name in ("fg_fraction", "positive_overlap", "negative_overlap"):
-            self.share(name)
+        require.shares(self, "fg_fraction", "positive_overlap", "negative_overlap")
         require.positive(self, "batch_size")
-        if p.positive_weight != -1 and not 0 < p.positive_weight < 1:
-            found = f"{p.positive_weight:g}"
-            raise self.error("a bad positive_weight", "positive_weight", expected="0 to 1, or -1", found=found)
+        require.value(self, "positive_weight", p.positive_weight == -1 or 0 < p.positive_weight < 1, "0 to 1, or -1")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         scores, count = bottoms[0], len(self.base)
-        if len(scores) != 4 or scores[0] != 1:
-            raise self.bottom_error(0, "is not of one image", expected=f"1×{2 * count}×H×W", found=list(scores))
+        require.fits(self, bottoms, 0, len(scores) == 4 and scores[0] == 1, f"1×{2 * count}×H×W", "is not of one image")
         check_objects(self, bottoms[1], 1)
-        if math.prod(bottoms[2]) < 3:
-            raise self.bottom_error(2, "does not fit", expected="height, width, scale", found=list(bottoms[2]))
+        require.fits(self, bottoms, 2, math.prod(bottoms[2]) >= 3, "height, width, scale")
         self.map = scores[2:]
         height, width = self.map
         return [(1, 1, count * height, width), *[(1, 4 * count, height, width)] * 3]
@@ -58,7 +101,7 @@ class AnchorTarget(Anchored):
     def forward(self, x: list, y: list) -> None:
         objects = real_objects(self.dev.download(x[1]))
         height, width = (float(v) for v in self.dev.download(x[2]).reshape(-1)[:2])
-        shifted = anchors.shifted(self.base, self.p.feat_stride, *self.map)
+        shifted = shifted_anchors(self.base, self.p.feat_stride, *self.map)
         border = self.p.allowed_border
         within = (
             (shifted[:, :2] >= -border).all(1) & (shifted[:, 2] < width + border) & (shifted[:, 3] < height + border)
@@ -110,7 +153,7 @@ class AnchorTarget(Anchored):
     def _upload(self, top, rows: np.ndarray, values: int) -> None:
         """Rows in the order row, column, anchor, to a blob with the order anchor, value, row, column."""
         spread = rows.reshape(*self.map, len(self.base) * values).transpose(2, 0, 1)
-        self.dev.upload(top, np.ascontiguousarray(spread, self.dev.dtype).reshape(top.shape))
+        self.dev.upload(top, spread.reshape(top.shape))
 
 
 def check_objects(layer: Layer, shape: Shape, index: int) -> None:

@@ -88,4 +88,4 @@ class BoxAnnotatorOHEM(Layer):
         mask = hardest.reshape(self.n, 1, self.positions)
         mined = np.where(hardest, labels, self.p.ignore_label), weights.reshape(self.n, -1, self.positions) * mask
         for top, values in zip(y, mined, strict=True):
-            self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
+            self.dev.upload(top, values.reshape(top.shape))

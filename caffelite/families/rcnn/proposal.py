@@ -1,4 +1,4 @@
-"""Proposal: the boxes that a region proposal network finds."""
+"""Proposal and ProposalTarget: the boxes that a net proposes, and what a detector learns of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...detection import boxes
+from ...detection.matching import sampled
 from ...devices.detection_ops import BuiltProposals, Proposals
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.layer import Shape, register
-from ...layers.varying import Varying
-from . import anchors
-from .anchors import Anchored
+from ...layers import fillers, require
+from ...layers.layer import Layer, Shape, register
+from ...layers.state import Varying
+from .anchor_target import Anchored, check_objects, real_objects, shifted_anchors
 
 
 @register
@@ -48,7 +48,7 @@ class Proposal(Varying, Anchored):
         self.after = p.post_nms_topn if p.HasField("post_nms_topn") or not train else 2000
         for name, value in (("pre_nms_topn", self.before), ("post_nms_topn", self.after)):
             require.positive(self, name, value=value)
-        self.threshold = self.share("nms_thresh")
+        require.shares(self, "nms_thresh")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         scores, offsets, info = bottoms
@@ -63,12 +63,9 @@ class Proposal(Varying, Anchored):
             expected = f"[{images}, 3]: height, width, scale"
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(info))
         self.images, self.map, self.info = images, scores[2:], math.prod(info[1:])
-        self.count = images * min(self.after, self.before, count * math.prod(self.map))
-        return self._tops(self.count)
-
-    def _tops(self, count: int) -> list[Shape]:
-        scores: Shape = (count, 1) if self.of_python else (count,)
-        return [(count, 5), scores][: len(self.spec.top)]
+        most = images * min(self.after, self.before, count * math.prod(self.map))
+        tops: list[Shape] = [(most, 5), (most, 1) if self.of_python else (most,)]
+        return tops[: len(self.spec.top)]
 
     def build(self, dev: Device) -> None:
         op = Proposals(
@@ -79,7 +76,7 @@ class Proposal(Varying, Anchored):
             info=self.info,
             min_size=self.p.min_size,
             strict=self.of_python,
-            nms_threshold=self.threshold,
+            nms_threshold=self.p.nms_thresh,
             pre_nms=self.before,
             post_nms=self.after,
         )
@@ -97,12 +94,8 @@ class Proposal(Varying, Anchored):
                 values = np.zeros(1, values.dtype)
             rows.append(np.insert(rois, 0, n, 1))
             best.append(values)
-        every = np.concatenate(rows)
-        if len(every) != self.count:
-            self.count = len(every)
-            y = self.resize(self._tops(self.count))
-        for top, values in zip(y, (every, np.concatenate(best)), strict=False):
-            self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
+        ranked = np.concatenate(best)
+        self.write_tops(y, [np.concatenate(rows), ranked[:, None] if self.of_python else ranked][: len(y)])
 
     def _by_kernels(self, op: BuiltProposals, x: list) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         op.forward(x[0], x[1], x[2])
@@ -121,7 +114,7 @@ class Proposal(Varying, Anchored):
     def _propose(self, scores: np.ndarray, moves: np.ndarray, info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The boxes of an image, N×4, and their scores."""
         height, width, scale = info
-        shifted = anchors.shifted(self.base.astype(moves.dtype), self.p.feat_stride, *self.map)
+        shifted = shifted_anchors(self.base.astype(moves.dtype), self.p.feat_stride, *self.map)
         with np.errstate(invalid="ignore", over="ignore"):
             rois = boxes.rcnn_clip(boxes.rcnn_decode(shifted, moves), height, width)
             small = ((rois[:, 2:] - rois[:, :2] + 1) < self.p.min_size * scale).any(1)
@@ -132,5 +125,103 @@ class Proposal(Varying, Anchored):
             scores = np.where(small, 0, scores)
         chosen = np.flatnonzero(usable)
         order = chosen[np.argsort(-scores[chosen], kind="stable")][: self.before]
-        order = order[boxes.rcnn_suppress(rois[order], self.threshold, self.after)]
+        order = order[boxes.rcnn_suppress(rois[order], self.p.nms_thresh, self.after)]
         return rois[order], scores[order]
+
+
+MEAN, STD = (0.0, 0.0, 0.0, 0.0), (0.1, 0.1, 0.2, 0.2)  # of offsets
+
+
+def four(layer: Layer, name: str, known: tuple[float, ...]) -> tuple[float, ...]:
+    """A repeated field of four numbers, one for each offset; ``known`` where it is empty."""
+    values = tuple(getattr(layer.p, name)) or known
+    if len(values) != 4 or not all(map(math.isfinite, values)):
+        raise layer.error(f"a bad {name}", name, expected="4 finite numbers: x, y, width, height", found=[*values])
+    return values
+
+
+@register
+class ProposalTarget(Varying, Layer):
+    """A random sample of the boxes of one image, and what a detector shall say of them: boxes (R, 5), image, x1, y1,
+    x2, y2, and objects (G, 5), x1, y1, x2, y2, label → boxes (S, 5), labels (S), offsets, inside weights and outside
+    weights (S, 4·K), K = num_classes.
+
+    Objects are boxes of the sample's population too. A box is of the class of the object that it overlaps most, if by
+    fg_thresh; it is background, 0, if by less than bg_thresh_hi and at least bg_thresh_lo. batch_size boxes are drawn,
+    of which at most fg_fraction are objects; S varies, and is batch_size at most (-1: all boxes). If none qualifies,
+    all boxes below fg_thresh do. The random numbers depend on seed, layer and iteration. Offsets, less bbox_mean and
+    divided by bbox_std, are in the columns of the label, or of class 1 where num_classes is 2. An object with a label
+    below 1 is none. No gradients. Errors: a label of num_classes or more; boxes of several images. Source: Ren et al.
+    2015; as the Python layer rpn.proposal_target_layer.ProposalTargetLayer of rbgirshick/py-faster-rcnn lib/rpn.
+    """
+
+    field = "proposal_target_param"
+    bottoms, tops = (2, 2), (5, 5)
+    constant_bottoms = frozenset(range(2))
+    differentiable = False
+    requires_host = True
+
+    def setup(self) -> None:
+        p = self.p
+        if p.num_classes < 2:
+            remedy = "set proposal_target_param { num_classes: ... }, the background included"
+            raise self.error(
+                "a bad num_classes", "num_classes", expected="2 or more", found=p.num_classes, remedy=remedy
+            )
+        require.value(self, "batch_size", p.batch_size >= 1 or p.batch_size == -1, "1 or more, or -1")
+        require.shares(self, "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo")
+        self.mean, self.std = (
+            np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
+        )
+        if not (self.std > 0).all():
+            raise self.error("a bad bbox_std", "bbox_std", expected="numbers above 0", found=self.std.tolist())
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        rois, objects = bottoms
+        require.boxes(self, bottoms, 0)
+        check_objects(self, objects, 1)
+        every = rois[0] + objects[0]
+        count = every if self.p.batch_size == -1 else min(every, self.p.batch_size)
+        return [(count, 5), (count,), *[(count, 4 * self.p.num_classes)] * 3]
+
+    def forward(self, x: list, y: list) -> None:
+        rois, objects = self.dev.download(x[0]).reshape(-1, 5), real_objects(self.dev.download(x[1]))
+        if (rois[:, 0] != 0).any():
+            raise self.error(f'bottom "{self.spec.bottom[0]}" has boxes of several images', expected="image 0")
+        classes = self.p.num_classes
+        if classes > 2 and len(objects) and objects[:, 4].max() >= classes:
+            what = f'a label in bottom "{self.spec.bottom[1]}" is no class'
+            raise self.error(what, expected=f"1 to {classes - 1}", found=f"{objects[:, 4].max():g}")
+        every = np.concatenate([rois[:, 1:].astype(np.float64), objects[:, :4]])
+        sampled, labels, nearest = self._sample(every, objects)
+        targets, inside = np.zeros((2, len(sampled), classes, 4))
+        positive = np.flatnonzero(labels > 0)
+        if len(positive):
+            columns = np.minimum(labels[positive], 1 if classes == 2 else classes - 1).astype(int)
+            moves = boxes.rcnn_encode(every[sampled[positive]], objects[nearest[sampled[positive]], :4])
+            targets[positive, columns], inside[positive, columns] = (moves - self.mean) / self.std, 1
+        offsets, weights = (table.reshape(len(sampled), -1) for table in (targets, inside))
+        self.write_tops(y, [np.insert(every[sampled], 0, 0, 1), labels, offsets, weights, weights])
+
+    def _sample(self, every: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The numbers of the sample's boxes, objects first, their labels, and the object nearest to each of all
+        boxes."""
+        p, count = self.p, len(every)
+        most, nearest = np.zeros(count), np.zeros(count, int)
+        if len(objects):
+            common = boxes.rcnn_overlaps(every, objects[:, :4])
+            most, nearest = common.max(1), common.argmax(1)
+        positive = np.flatnonzero(most >= p.fg_thresh) if len(objects) else np.zeros(0, int)
+        negative = np.flatnonzero((most < p.bg_thresh_hi) & (most >= p.bg_thresh_lo))
+        if not len(positive) and not len(negative):
+            negative = np.flatnonzero(most < p.fg_thresh) if len(objects) else np.arange(count)
+        if p.batch_size != -1:
+            drawn = fillers.generator(self.context.seed, self.name, 0, *self.context.clock)
+            wanted = int(np.rint(p.fg_fraction * p.batch_size))
+            positive = sampled(drawn, positive, wanted)
+            negative = sampled(drawn, negative, p.batch_size - len(positive))
+        chosen = np.concatenate([positive, negative])
+        labels = np.zeros(len(chosen))
+        if len(positive):
+            labels[: len(positive)] = objects[nearest[positive], 4]
+        return chosen, labels, nearest

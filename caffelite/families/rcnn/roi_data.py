@@ -19,12 +19,13 @@ from ...data.objects import AnnotatedImage, of_database, read
 from ...data.opening import named_path, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
+from ...data.transforms import channel_means
 from ...devices.context import ExecutionContext
 from ...devices.protocol import Device
-from ...errors import CaffeliteError, Locator, Where
+from ...errors import Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 
 IN_FAST_RCNN = (3, 5, 6)  # tops: data, rois, labels, bbox_targets, weights once, or inside and outside
 ROIS = 128  # of a batch of Fast R-CNN
@@ -65,8 +66,7 @@ class RoISource(Source):
         self._short, self._long = param.short_side, param.max_size
         if self._short and self._long < self._short:
             where = locate("roi_data_param", "max_size")
-            expected = f"short_side {self._short} or more"
-            raise CaffeliteError("max_size is too small", where=where, expected=expected, found=self._long)
+            raise where.error("max_size is too small", expected=f"short_side {self._short} or more", found=self._long)
         sizes = {self._resized(image)[:2] for image in self._images}
         self.varies = len(sizes) > 1
         landscape = [sorted(size) for size in sizes]
@@ -83,14 +83,8 @@ class RoISource(Source):
     @staticmethod
     def _read_mean(transform: pb.TransformationParameter, at: Locator) -> np.ndarray:
         if transform.mean_file:
-            remedy = "use mean_value"
-            raise CaffeliteError("RoIData takes no mean_file", where=at("mean_file"), remedy=remedy)
-        if len(transform.mean_value) not in (0, 1, 3):
-            found = len(transform.mean_value)
-            raise CaffeliteError(
-                "wrong number of mean_value", where=at("mean_value", 0), expected="1 or 3", found=found
-            )
-        return np.array(transform.mean_value or [0], np.float32)
+            raise at.error("RoIData takes no mean_file", "mean_file", remedy="use mean_value")
+        return channel_means(transform, at)
 
     def _resized(self, image: AnnotatedImage) -> tuple[int, int, float]:
         """Height, width and scale of an image as the net sees it."""
@@ -117,17 +111,17 @@ class RoISource(Source):
         try:
             content = inputs.read(file, inputs.IMAGE)
         except OSError as mistake:
-            raise CaffeliteError(f"cannot read image: {mistake.strerror}", where=Where(file)) from None
+            raise Where(file).error(f"cannot read image: {mistake.strerror}") from None
         yield partial(self._process, self._images[number], partial(decode, content, True), flip, batch)
 
     def _process(self, image: AnnotatedImage, load: Callable[[], np.ndarray], flip: bool, batch: Batch) -> None:
         try:
             pixels = load().transpose(1, 2, 0)
         except ValueError as mistake:
-            raise CaffeliteError(str(mistake), where=Where(image.file)) from None
+            raise Where(image.file).error(str(mistake)) from None
         if pixels.shape[:2] != (image.height, image.width):
             expected, found = f"{image.height}×{image.width}, as annotated", f"{pixels.shape[0]}×{pixels.shape[1]}"
-            raise CaffeliteError("wrong size of an image", where=Where(image.file), expected=expected, found=found)
+            raise Where(image.file).error("wrong size of an image", expected=expected, found=found)
         height, width, scale = self._resized(image)
         values = pixels[:, ::-1] if flip else pixels
         values = (values - self._mean) * self._scale

@@ -10,8 +10,8 @@ from ...detection import boxes
 from ...layers import require
 from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
-from .proposal_target import MEAN, STD, four
+from ...layers.state import Varying
+from .proposal import MEAN, STD, four
 
 
 @register
@@ -33,10 +33,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
     requires_host = True
 
     def setup(self) -> None:
-        p = self.p
-        for name in ("nms_threshold", "confidence_threshold"):
-            if not 0 <= getattr(p, name) <= 1:
-                raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
+        require.shares(self, "nms_threshold", "confidence_threshold")
         require.positive(self, "keep_top_k")
         self.mean, self.std = (
             np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
@@ -44,20 +41,15 @@ class RoIDetectionOutput(Varying, DetectingLayer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rois, scores, offsets, info = bottoms
-        if not rois or math.prod(rois[1:]) != 5:
-            expected = "R×5: image, x1, y1, x2, y2"
-            raise self.bottom_error(0, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
+        require.boxes(self, bottoms, 0)
         self.rois, self.classes = rois[0], math.prod(scores[1:])
-        if scores[:1] != rois[:1] or self.classes < 2:
-            raise self.bottom_error(1, "does not fit", expected=f"{rois[0]}×classes", found=list(scores))
+        require.fits(self, bottoms, 1, scores[:1] == rois[:1] and self.classes >= 2, f"{rois[0]}×classes")
         if offsets[:1] != rois[:1] or math.prod(offsets[1:]) not in (8, 4 * self.classes):
             expected = f"{rois[0]}×{4 * self.classes}, or {rois[0]}×8"
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(offsets))
-        if not info or math.prod(info[1:]) < 3:
-            raise self.bottom_error(3, "does not fit", expected="N×3: height, width, scale", found=list(info))
+        require.fits(self, bottoms, 3, info and math.prod(info[1:]) >= 3, "N×3: height, width, scale")
         self.columns, self.images = math.prod(offsets[1:]) // 4, info[0]
-        self.count = max(1, min(self.images * self.p.keep_top_k, self.rois * (self.classes - 1)))
-        return [(1, 1, self.count, 7)]
+        return [(1, 1, max(1, min(self.images * self.p.keep_top_k, self.rois * (self.classes - 1))), 7)]
 
     @property
     def detected_classes(self) -> int:
@@ -75,10 +67,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
         rows = np.concatenate(detections)
         if not len(rows):
             rows = np.array([[0, -1, 0, 0, 0, 0, 0]])
-        if len(rows) != self.count:
-            self.count = len(rows)
-            y = self.resize([(1, 1, self.count, 7)])
-        self.dev.upload(y[0], np.ascontiguousarray(rows, self.dev.dtype).reshape(y[0].shape))
+        self.write_tops(y, [rows[None, None]])
 
     def _image(
         self, image: int, rois: np.ndarray, scores: np.ndarray, moves: np.ndarray, height: float, width: float

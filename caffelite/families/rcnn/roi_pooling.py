@@ -23,9 +23,7 @@ class RegionPooled(Layer):
     backward_reads_tops = False
 
     def setup(self) -> None:
-        if not 0 < self.p.spatial_scale < math.inf:
-            found = f"{self.p.spatial_scale:g}"
-            raise self.error("a bad spatial_scale", "spatial_scale", expected="a finite number above 0", found=found)
+        require.value(self, "spatial_scale", 0 < self.p.spatial_scale < math.inf, "a finite number above 0")
 
     def grid(self, channels: int) -> Shape:
         """(C', PH, PW)."""
@@ -34,9 +32,7 @@ class RegionPooled(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         x, rois = bottoms
         require.images(self, bottoms)
-        if not rois or math.prod(rois[1:]) != 5:
-            expected = "R×5: image, x1, y1, x2, y2"
-            raise self.bottom_error(1, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
+        require.boxes(self, bottoms, 1)
         self.x_shape, self.y_shape = x, (rois[0], *self.grid(x[1]))
         return [self.y_shape]
 
@@ -72,8 +68,7 @@ class ROIPooling(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "pooled_h")
-        require.positive(self, "pooled_w")
+        require.positive(self, "pooled_h", "pooled_w")
 
     def grid(self, channels: int) -> Shape:
         return channels, self.p.pooled_h, self.p.pooled_w
@@ -100,8 +95,7 @@ class PSROIPooling(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "output_dim")
-        require.positive(self, "group_size")
+        require.positive(self, "output_dim", "group_size")
 
     def grid(self, channels: int) -> Shape:
         outputs, group = self.p.output_dim, self.p.group_size
@@ -126,8 +120,7 @@ class ROIAlign(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "pooled_h")
-        require.positive(self, "pooled_w")
+        require.positive(self, "pooled_h", "pooled_w")
         self.pad = self.p.pad_ratio
         if not 0 <= self.pad < math.inf:
             raise self.error("a bad pad_ratio", "pad_ratio", expected="0 or more", found=f"{self.pad:g}")

@@ -31,7 +31,7 @@ class DeformableConvolution(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of kernels")
+        require.positive(self, "num_output", meaning="the number of kernels")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
@@ -52,9 +52,7 @@ class DeformableConvolution(ArrayLayer):
             raise self.error(f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {image}")
         self.taps, self.size = math.prod(k.kernel), size
         wanted = (n, 2 * p.deformable_group * self.taps, *size)
-        if bottoms[1] != wanted:
-            expected = f"{list(wanted)}, 2 · deformable_group · kernel channels"
-            raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, bottoms[1] == wanted, f"{list(wanted)}, 2 · deformable_group · kernel channels")
         self.add_param((p.num_output, c // p.group, *k.kernel), p.weight_filler, "weight_filler")
         if p.bias_term:
             self.add_param((p.num_output,), p.bias_filler, "bias_filler")

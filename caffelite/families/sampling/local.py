@@ -24,8 +24,8 @@ class Local(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of kernels")
-        require.positive(self, "kernel_size", "the side of the kernel")
+        require.positive(self, "num_output", meaning="the number of kernels")
+        require.positive(self, "kernel_size", meaning="the side of the kernel")
         require.positive(self, "stride")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

@@ -8,11 +8,11 @@ from typing import Any
 from ...layers import require
 from ...layers.arrays import ArrayLayer
 from ...layers.layer import Shape, register
-from .points import Points, in_reach
+from .points import Points, Sampling, in_reach
 
 
 @register
-class MaskResize(ArrayLayer):
+class MaskResize(Sampling):
     """y (i, j) = x at (i H / OH, j W / OW), interpolated between pixels: x (N, C, H, W) → (N, C, OH, OW), OH =
     output_height, or ⌊H factor_height⌋ where that is more than 0, OW likewise.
 
@@ -22,11 +22,9 @@ class MaskResize(ArrayLayer):
 
     field = "mask_resize_param"
     couples_samples = False
-    needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "output_height")
-        require.positive(self, "output_width")
+        require.positive(self, "output_height", "output_width")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
@@ -38,20 +36,12 @@ class MaskResize(ArrayLayer):
             raise self.bottom_error(0, "is too small", expected=f"sides that {max(factors):g} does not make 0")
         return [(*bottoms[0][:2], *self.size)]
 
-    def _points(self, xp: ModuleType, shape: tuple) -> Points:
-        n, c, height, width = shape
+    def points(self, xp: ModuleType, x: tuple) -> Points:
+        n, c, height, width = x[0].shape
         row = (xp.arange(self.size[0]) * (height / self.size[0]))[:, None]
         column = xp.arange(self.size[1]) * (width / self.size[1])
         sample, channel = xp.arange(n).reshape(-1, 1, 1, 1), xp.arange(c).reshape(-1, 1, 1)
-        return Points(xp, shape, sample, channel, row, column, in_reach(shape, row, column))
-
-    def compute(self, xp: ModuleType, *x: Any) -> Any:
-        return self._points(xp, x[0].shape).values(x[0])
-
-    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
-        slopes = xp.zeros_like(x[0])
-        self._points(xp, slopes.shape).add(slopes, dy[0])
-        return slopes
+        return Points(xp, x[0].shape, sample, channel, row, column, in_reach(x[0].shape, row, column))
 
 
 @register
@@ -68,8 +58,7 @@ class MaskPooling(ArrayLayer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         wanted = (bottoms[0][0], 1, *bottoms[0][2:])
-        if bottoms[1] != wanted:
-            raise self.bottom_error(1, "does not fit", expected=list(wanted), found=list(bottoms[1]))
+        require.shape(self, bottoms, 1, wanted)
         return [bottoms[0]]
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:

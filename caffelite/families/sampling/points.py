@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ...layers.arrays import ArrayLayer
+
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # of a pixel: whether below, whether right
 
 
@@ -50,6 +52,27 @@ class Points:
         row = ((1 - across) * (c - a) + across * (d - b)) * self.within[0]
         column = ((1 - down) * (b - a) + down * (d - c)) * self.within[1]
         return row * self.inside, column * self.inside
+
+
+class Sampling(ArrayLayer):
+    """The base class of layers of images x (N, C, H, W) whose top is of the values at ``points``."""
+
+    needs_images = True
+
+    def points(self, xp: ModuleType, x: tuple) -> Points:
+        raise NotImplementedError
+
+    def spread(self, xp: ModuleType, x: tuple, above: Any) -> Any:
+        """The slopes of the points' values from those of the top."""
+        return above
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        return self.points(xp, x).values(x[0])
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        slopes = xp.zeros_like(x[0])
+        self.points(xp, x).add(slopes, self.spread(xp, x, dy[0]))
+        return (slopes, *(None for _ in x[1:]))
 
 
 def in_reach(shape: tuple, row: Any, column: Any) -> Any:

@@ -40,8 +40,7 @@ class SpatialTransformer(ArrayLayer):
         require.images(self, bottoms)
         n, c, *size = bottoms[0]
         free = 6 - len(self.fixed)
-        if math.prod(bottoms[1]) != n * free:
-            raise self.bottom_error(1, "does not fit", expected=f"{n}×{free}", found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, math.prod(bottoms[1]) == n * free, f"{n}×{free}")
         self.out = tuple(
             getattr(self.p, name) if self.p.HasField(name) else side
             for name, side in zip(("output_H", "output_W"), size, strict=True)

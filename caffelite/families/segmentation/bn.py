@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
@@ -60,9 +58,7 @@ class BN(ImageLayout, Layer):
         if len(self.spec.top) > 1 and not (self.segnet and self.couples_samples):
             what = "the second and third top are the moments of the batch"
             raise self.error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN", outer=True)
-        for name in ("momentum", "decay"):
-            if not 0 <= getattr(p, name) <= 1:
-                raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
+        require.shares(self, "momentum", "decay")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -83,18 +79,18 @@ class BN(ImageLayout, Layer):
     def build(self, dev: Device) -> None:
         split = n, c, p = self.stored_split(self.split)
         each, xhat = ("u", "s", "a", "b"), "(x - u) * s"
-        self._y = self._map(dev, f"{xhat} * a + b", ("x",), each, split)
+        self._y = self.channel_map(dev, f"{xhat} * a + b", ("x",), each, split)
         formulas = (Formula(text, ("dy", "x", *each[:2])) for text in ("dy", f"dy * {xhat}"))
         self._sums = dev.channel_sums(tuple(self.as_stored(f, *each) for f in formulas), each[:2], *split)
         self.total, self.dot = dev.zeros(c), dev.zeros(c)
         if not self.couples_samples:
-            self._dx = self._map(dev, "dy * s * a", ("dy",), ("s", "a"), split)
+            self._dx = self.channel_map(dev, "dy * s * a", ("dy",), ("s", "a"), split)
             inverse = Formula("1 / sqrt(v + eps)", ("v",), constants=("eps",))
             self._scale = dev.map(inverse, eps=self.eps)
             return
         m = n * p
         text = f"(dy - t / m - d / m * {xhat}) * s * a"
-        self._dx = self._map(dev, text, ("dy", "x"), ("u", "s", "a", "t", "d"), split, m=m)
+        self._dx = self.channel_map(dev, text, ("dy", "x"), ("u", "s", "a", "t", "d"), split, m=m)
         # running sums that keep nothing: the mean and the unbiased variance of this batch
         self._moments = dev.batch_moments(*split, self.eps, 0.0)
         self.mean, self.variance, self.count = dev.zeros(c), dev.zeros(c), dev.zeros(1)
@@ -103,13 +99,6 @@ class BN(ImageLayout, Layer):
         self._keep_mean = dev.map(keep, keep=keeps, rest=1 - keeps)
         self._keep_variance = dev.map(keep, keep=keeps, rest=(1 - keeps) * biased)
         self._biased = dev.map(Formula("v * biased", ("v",), constants=("biased",)), biased=biased)
-
-    def _map(
-        self, dev: Device, text: str, images: tuple[str, ...], each: tuple[str, ...], split: Any, **constants: float
-    ):
-        """A formula over images, with one number of each of ``each`` per channel."""
-        formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
-        return dev.channel_map(formula, each, *split, **constants)
 
     def _affine(self) -> list:
         return [param.data.reshape(-1) for param in self.params[:2]]
@@ -172,8 +161,7 @@ class BNConv(BN):
         self.stored = p.fix or self.phase == pb.TEST
         self.couples_samples = not self.stored
         self.eps, self.keep = BNCONV_EPS, 1 - p.decay
-        if not 0 <= p.decay <= 1:
-            raise self.error("a bad decay", "decay", expected="0 to 1", found=f"{p.decay:g}")
+        require.shares(self, "decay")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)

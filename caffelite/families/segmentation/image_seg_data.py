@@ -1,4 +1,4 @@
-"""DenseImageData, ImageSegData and WindowSegData, and their source: images with a label for each pixel."""
+"""Data layers of images with a label for each pixel."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ... import inputs
 from ...data.draws import Key, below, key, per_sample
-from ...data.images import decode, decode_labels, resize
-from ...data.listing import list_lines, shortened, whole_number
+from ...data.images import decode, decode_labels, read_image, resize
+from ...data.listing import list_lines, read_entries, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.transforms import read_mean
+from ...data.transforms import channel_means, check_one_mean, read_mean
 from ...errors import CaffeliteError, Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import register
@@ -98,17 +97,13 @@ class SegmentationSource(Source):
     def _read_mean(self, transform: pb.TransformationParameter, shape: tuple[int, ...]) -> np.ndarray | None:
         """C×H×W, C×1×1, or None."""
         channels, height, width = shape
-        if transform.mean_file and transform.mean_value:
-            where = self._locate("mean_value", 0)
-            raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
+        check_one_mean(transform, self._locate)
         if transform.mean_file:
             return read_mean(transform.mean_file, (channels, height, width), self._locate)
         if not transform.mean_value:
             return None
-        if len(transform.mean_value) not in (1, channels):
-            where, found = self._locate("mean_value", 0), len(transform.mean_value)
-            raise CaffeliteError("wrong number of mean_value", where=where, expected=f"1 or {channels}", found=found)
-        return np.broadcast_to(np.array(transform.mean_value, np.float32)[:, None, None], (channels, 1, 1))
+        means = channel_means(transform, self._locate, channels)
+        return np.broadcast_to(means[:, None, None], (channels, 1, 1))
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         size = len(batch.arrays[0])
@@ -128,7 +123,7 @@ class SegmentationSource(Source):
             try:
                 window = self._place(sides, words)
             except CaffeliteError as mistake:
-                raise CaffeliteError(f'image "{pair.image}": {mistake.what}', where=pair.where) from None
+                raise pair.where.error(f'image "{pair.image}": {mistake.what}') from None
             top, left, flip = window
             cut = (slice(top, top + self._size[0]), slice(left, left + self._size[1]))
             pixels = image[:, *cut].astype(np.float32)
@@ -184,7 +179,7 @@ class SegmentationSource(Source):
         image = self._image(pair)
         if isinstance(pair.labels, int):
             return image, np.full(image.shape[1:], pair.labels, np.float32)
-        labels = self._decoded(pair.labels, pair.where, decode_labels)
+        labels = read_image(pair.labels, pair.where, decode_labels)
         size = self._settings.size
         if self._divisor > 1:
             height, width = (side // self._divisor for side in image.shape[1:])
@@ -193,19 +188,19 @@ class SegmentationSource(Source):
             labels = resize(labels[None], *size, "INTER_NEAREST")[0]
         if labels.shape != image.shape[1:]:
             what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
-            raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
+            raise pair.where.error(what, expected=expected, found="×".join(map(str, labels.shape)))
         return image, edges_of(labels) if self._settings.edges else labels
 
     def _windowed(self, pair: Pair, window: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
         """The window of the image C×H×W and of the labels of its pixels H×W."""
-        image = self._decoded(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        image = read_image(pair.image, pair.where, lambda content: decode(content, self._settings.color))
         if isinstance(pair.labels, int):
             labels = np.full(image.shape[1:], pair.labels, np.uint8)
         else:
-            labels = self._decoded(pair.labels, pair.where, decode_labels)
+            labels = read_image(pair.labels, pair.where, decode_labels)
         if labels.shape != image.shape[1:]:
             what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
-            raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
+            raise pair.where.error(what, expected=expected, found="×".join(map(str, labels.shape)))
         image, labels = cut_out(image, window, 0), cut_out(labels[None], window, self._settings.ignore)
         if any(self._settings.size):
             image = resize(image, *self._settings.size)
@@ -215,18 +210,9 @@ class SegmentationSource(Source):
     def _image(self, pair: Pair) -> np.ndarray:
         if pair.window:
             return self._windowed(pair, pair.window)[0]
-        image = self._decoded(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        image = read_image(pair.image, pair.where, lambda content: decode(content, self._settings.color))
         size = self._settings.size
         return resize(image, *size) if any(size) and image.shape[1:] != size else image
-
-    @staticmethod
-    def _decoded(file: str, where: Where, decoder: Callable[[bytes], np.ndarray]) -> np.ndarray:
-        try:
-            return decoder(inputs.read(file, inputs.IMAGE))
-        except OSError as mistake:
-            raise CaffeliteError(f'cannot read image "{file}": {inputs.reason(mistake)}', where=where) from None
-        except ValueError as mistake:
-            raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
 
 
 def edges_of(labels: np.ndarray) -> np.ndarray:
@@ -259,33 +245,22 @@ def read_pairs(path: Path, root: str, kind: str, ignore: int, windows: bool = Fa
     """The lines of a list. kind: PIXEL ("IMAGE LABELS", two files), IMAGE ("IMAGE LABEL", an integer) or NONE (the
     label of all pixels is ``ignore``). windows: then four numbers, x1 y1 x2 y2. Errors: a line without its label or
     window, an empty list."""
-    try:
-        lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
-    except OSError as mistake:
-        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
-    pairs: list[Pair] = []
-    for number, line in enumerate(lines, 1):
-        where, words = Where(str(path), number), line.split()
-        if not words:
-            continue
+
+    def pair(words: list[str], where: Where) -> Pair | None:
         window = _window(words) if windows else None
         if windows and window is None:
             expected = 'a line that ends with "x1 y1 x2 y2", where x1 <= x2 and y1 <= y2'
-            raise CaffeliteError("no window", where=where, expected=expected, found=f'"{shortened(line.strip())}"')
+            raise where.error("no window", expected=expected, found=f'"{shortened(" ".join(words))}"')
         words = words[:-4] if windows else words
         if words and kind == "NONE":
-            pairs.append(Pair(root + words[0], ignore, where, window))
-            continue
+            return Pair(root + words[0], ignore, where, window)
         label = whole_number(words[-1]) if kind == "IMAGE" and words else None
-        if len(words) < 2 or "\0" in line or (kind == "IMAGE" and label is None):
-            expected = '"IMAGE LABELS", two files' if kind == "PIXEL" else '"IMAGE LABEL"'
-            found = f'"{shortened(line.strip())}"'
-            raise CaffeliteError("a line is not understood", where=where, expected=expected, found=found)
-        name = " ".join(words[:-1])
-        pairs.append(Pair(root + name, root + words[-1] if label is None else label, where, window))
-    if not pairs:
-        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of an image and its labels")
-    return pairs
+        if len(words) < 2 or (kind == "IMAGE" and label is None):
+            return None
+        return Pair(root + " ".join(words[:-1]), root + words[-1] if label is None else label, where, window)
+
+    line = '"IMAGE LABELS", two files' if kind == "PIXEL" else '"IMAGE LABEL"'
+    return read_entries(path, pair, line, "lines of an image and its labels")
 
 
 def check_transform(transform: pb.TransformationParameter, locate: Locator, more: tuple[str, ...] = ()) -> None:
@@ -293,7 +268,7 @@ def check_transform(transform: pb.TransformationParameter, locate: Locator, more
     for each, _ in transform.ListFields():
         if each.name not in (*TRANSFORMS, *more):
             what = f"{each.name} does not act on images with a label for each pixel"
-            raise CaffeliteError(what, where=locate(each.name), remedy="leave it out")
+            raise locate.error(what, each.name, remedy="leave it out")
 
 
 def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int, int]:
@@ -302,7 +277,7 @@ def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int
     width = transform.crop_w or transform.crop_width or transform.crop_size
     if bool(height) != bool(width):
         name = "crop_h" if height else "crop_w"
-        raise CaffeliteError("a crop of one side only", where=locate(name), remedy="give its height and its width")
+        raise locate.error("a crop of one side only", name, remedy="give its height and its width")
     return height, width
 
 
@@ -354,14 +329,12 @@ class DenseImageData(Feed):
         crop, other = (param.crop_height, param.crop_width), crop_of(transform, there)
         if any(crop) and not all(crop):
             name = "crop_height" if crop[0] else "crop_width"
-            raise CaffeliteError("a crop of one side only", where=at(name), remedy="give crop_height and crop_width")
+            raise at.error("a crop of one side only", name, remedy="give crop_height and crop_width")
         if any(crop) and any(other):
-            raise CaffeliteError("gives two crops", where=at("crop_height"), remedy="keep one of them")
+            raise at.error("gives two crops", "crop_height", remedy="keep one of them")
         if param.label_divide_factor != 1 and (param.label_divide_factor < 1 or any(crop) or any(other)):
             what, expected = "a bad label_divide_factor", "1 or more, and 1 with a crop"
-            raise CaffeliteError(
-                what, where=at("label_divide_factor"), expected=expected, found=param.label_divide_factor
-            )
+            raise at.error(what, "label_divide_factor", expected=expected, found=param.label_divide_factor)
         settings = Settings(
             color=param.is_color,
             size=(param.new_height, param.new_width),
@@ -398,11 +371,11 @@ class ImageSegData(Feed):
         check_transform(transform, there, ("scale_factors",))
         for i, factor in enumerate(transform.scale_factors):
             if not 0 < factor < math.inf:
-                where, found = there("scale_factors", i), f"{factor:g}"
-                raise CaffeliteError("a bad factor", where=where, expected="a finite number above 0", found=found)
+                found = f"{factor:g}"
+                raise there.error("a bad factor", "scale_factors", i, expected="a finite number above 0", found=found)
         if transform.mean_file:
             what = f"{layer.type} takes no mean_file, as its images differ in size"
-            raise CaffeliteError(what, where=there("mean_file"), remedy="give mean_value")
+            raise there.error(what, "mean_file", remedy="give mean_value")
         settings = Settings(
             color=param.is_color,
             size=(param.new_height, param.new_width),
@@ -432,3 +405,35 @@ class WindowSegData(ImageSegData):
         """As ``listed_pairs``; the last four words of a line are the window."""
         for words in map(str.split, list_lines(path)):
             yield from _pair(param.root_folder, words[:-4])
+
+
+@register
+class ImageLabelmapData(Feed):
+    """Images with edges, from a list of image and gray image files: data (N, C, H, W), edges (N, 1, H, W), gray values
+    / 255, of which those above 0.5 are 1; mirrored and cropped alike, a crop at random in TRAIN and else in the middle.
+
+    As mean and scale, transform_param acts on the data. Resized edges take the nearest pixel. Errors: edges of another
+    size than their image, images of several sizes without new_height or a crop. As in s9xie/hed and yun-liu/RCF,
+    src/caffe/layers/image_labelmap_data_layer.cpp.
+    """
+
+    field = "image_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = labels_pixels = divides_samples = transforms_images = True
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        param, transform, there = layer.image_data_param, layer.transform_param, locate.at("transform_param")
+        check_transform(transform, there)
+        settings = Settings(
+            color=param.is_color,
+            size=(param.new_height, param.new_width),
+            crop=crop_of(transform, there),
+            random_crop=phase == pb.TRAIN,
+            mirror=transform.mirror,
+            edges=True,
+        )
+        return open_pairs(layer, param, locate.at("image_data_param"), settings, "PIXEL", locate, seed)
+
+    listed_files = staticmethod(listed_pairs)

@@ -24,6 +24,7 @@ class Interp(Layer):
     couples_samples = False
     needs_images = True
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = (0, 1)
 
     def setup(self) -> None:
         p = self.p
@@ -67,9 +68,6 @@ class Interp(Layer):
         self.part, self.x_shape, self.y_shape = tuple(part), shape, (*shape[:2], *out)
         self.view = out == shape[2:] == tuple(part)
         return [self.y_shape]
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.Interpolation(self.x_shape, self.y_shape, (-self.p.pad_beg,) * 2, self.part))

@@ -50,19 +50,16 @@ class MatWrite(Writing, Layer):
     files = ("source",)
     differentiable = couples_samples = False
     requires_host = writes = True
+    divisible_axes = False
 
     def setup(self) -> None:
         if not self.p.prefix:
             raise self.error("has no prefix", "prefix", remedy='set mat_write_param { prefix: "features/" }')
         require.positive(self, "period")
-        if self.p.strip < 0:
-            raise self.error("a bad strip", "strip", expected="0 or more", found=self.p.strip)
+        require.value(self, "strip", self.p.strip >= 0, "0 or more")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return []
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self._pass = 0

@@ -6,6 +6,7 @@ import math
 from types import ModuleType
 from typing import Any
 
+from ...layers import require
 from ...layers.arrays import ArrayLayer
 from ...layers.layer import Shape, register
 
@@ -22,8 +23,7 @@ class SpatialProduct(ArrayLayer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         n, c, *pixels = (*bottoms[0], 1, 1)[: max(2, len(bottoms[0]))]
         size = math.prod(pixels)
-        if math.prod(bottoms[1]) != n * size:
-            raise self.bottom_error(1, "does not fit", expected=f"{n}×1×{size} weights", found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, math.prod(bottoms[1]) == n * size, f"{n}×1×{size} weights")
         self.split = n, c, size
         return [bottoms[0]]
 

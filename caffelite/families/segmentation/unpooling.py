@@ -35,8 +35,7 @@ class Unpooling(Upsample):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, p = bottoms[0], self.p
         require.images(self, bottoms)
-        if bottoms[1] != shape:
-            raise self.bottom_error(1, "does not fit", expected=list(shape), found=list(bottoms[1]))
+        require.shape(self, bottoms, 1, shape)
         explicit = (p.unpool_h or p.unpool_size, p.unpool_w or p.unpool_size)
         reach = [max((size - 1) * p.stride + p.kernel_size, size * p.stride + 1) for size in shape[2:]]
         self.x_shape, self.y_shape = shape, (*shape[:2], *(explicit if all(explicit) else reach))

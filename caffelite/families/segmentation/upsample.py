@@ -28,6 +28,7 @@ class Upsample(Layer):
     needs_images = True
     backward_reads_bottoms = (1,)
     backward_reads_tops = False
+    divisible_axes = (0, 1)
 
     def setup(self) -> None:
         p, self.masked = self.p, len(self.spec.bottom) == 2
@@ -50,8 +51,7 @@ class Upsample(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, p = bottoms[0], self.p
         require.images(self, bottoms)
-        if self.masked and bottoms[1] != shape:
-            raise self.bottom_error(1, "does not fit", expected=list(shape), found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, not self.masked or bottoms[1] == shape, list(shape))
         if self.sized:
             out = p.upsample_h, p.upsample_w
         else:
@@ -59,9 +59,6 @@ class Upsample(Layer):
             out = tuple(size * k - one for size, k, one in zip(shape[2:], self.factors, less, strict=True))
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
         return [self.y_shape]
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
 
     def build(self, dev: Device) -> None:
         (n, c, h, w), (rows, columns) = self.x_shape, self.factors

@@ -24,7 +24,7 @@ class ConvLSTM(ArrayLayer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
-        require.positive(self, "num_output", "the channels of the top")
+        require.positive(self, "num_output", meaning="the channels of the top")
         p, (t, c, h, w) = self.p, bottoms[0]
         self.kernel = p.kernel_size[0] if p.kernel_size else 0
         if self.kernel % 2 == 0 or self.kernel > sliding.LARGEST:

@@ -86,33 +86,24 @@ class DenseBlock(Layer):
     field = "denseblock_param"
     needs_images = True
     backward_reads_bottoms = False
+    divisible_axes = False
 
     def setup(self) -> None:
         p = self.p
         for name, value in FIXED.items():
             if getattr(p, name) != value:
                 raise self.error(f"{name} is not supported", name, expected=value, found=getattr(p, name))
-        for name in ("numTransition", "initChannel", "growthRate"):
-            require.positive(self, name)
-        if not 0 <= p.dropout_amount < 1:
-            found = f"{p.dropout_amount:g}"
-            raise self.error("a bad dropout_amount", "dropout_amount", expected="0 to 1, less than 1", found=found)
-        if not 0 <= p.moving_average_fraction <= 1:
-            what, name = "a bad moving_average_fraction", "moving_average_fraction"
-            raise self.error(what, name, expected="0 to 1", found=f"{p.moving_average_fraction:g}")
+        require.positive(self, "numTransition", "initChannel", "growthRate")
+        require.value(self, "dropout_amount", 0 <= p.dropout_amount < 1, "0 to 1, less than 1")
+        require.shares(self, "moving_average_fraction")
         self.training = self.phase == pb.TRAIN
         self.couples_samples = self.training
         self.drops = self.training and p.use_dropout and p.dropout_amount > 0
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         p, (n, channels, h, w) = self.p, bottoms[0]
-        if channels != p.initChannel:
-            expected = f"initChannel, {p.initChannel} channels"
-            raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, channels == p.initChannel, f"initChannel, {p.initChannel} channels")
         steps, g = p.numTransition, p.growthRate
         self.n, self.h, self.w = n, h, w
         self.widths = [channels + t * g for t in range(steps + 1)]

@@ -20,8 +20,7 @@ class GRN(ArrayLayer):
     couples_samples = False
 
     def setup(self) -> None:
-        if not 0 <= self.p.bias < math.inf:
-            raise self.error("a bad bias", "bias", expected="a finite number from 0", found=f"{self.p.bias:g}")
+        require.value(self, "bias", 0 <= self.p.bias < math.inf, "a finite number from 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)

@@ -20,6 +20,7 @@ class Mul(ArrayLayer):
 
     field = "mul_param"
     bottoms = (1, 2)
+    divisible_axes = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms) == 1:
@@ -39,9 +40,6 @@ class Mul(ArrayLayer):
         # where the first bottom's first axis is that of the samples
         self.couples_samples = len(bottoms) > 1 and not (len(a) == len(b) and a[0] == b[0]) or len(b) > len(a)
         return [tuple(max(pair) for pair in zip(first, second, strict=True))]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         return x[0] * x[1]

@@ -33,8 +33,7 @@ class ResizeNearestNeighbor(ArrayLayer):
 
     def setup(self) -> None:
         p = self.p
-        if p.data_format not in FORMATS:
-            raise self.error("a bad data_format", "data_format", expected="NHWC or NCHW", found=f'"{p.data_format}"')
+        require.value(self, "data_format", p.data_format in FORMATS, "NHWC or NCHW")
         if len(named := [name for name in CENTERS if getattr(p, name)]) > 1:
             raise self.error(f"{named[0]} together with {named[1]}", named[1], remedy="keep one of them")
 
@@ -63,9 +62,6 @@ class ResizeNearestNeighbor(ArrayLayer):
         else:
             at = np.floor(at * scale + np.float32(0.5)) if p.align_corners else np.floor(at * scale)
         return np.clip(at, 0, before - 1).astype(int)
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         y = x[0]

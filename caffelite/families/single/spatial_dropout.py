@@ -25,13 +25,12 @@ class SpatialDropout(Layer):
     in_place = True
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = False
 
     def setup(self) -> None:
         self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
         self.view = not self.training
-        if not 0 <= self.p.dropout_ratio < 1:
-            expected, found = "0 or more and less than 1", f"{self.p.dropout_ratio:g}"
-            raise self.error("a bad dropout_ratio", "dropout_ratio", expected=expected, found=found)
+        require.value(self, "dropout_ratio", 0 <= self.p.dropout_ratio < 1, "0 or more and less than 1")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)
@@ -41,9 +40,6 @@ class SpatialDropout(Layer):
             self.saved_shapes["mask"] = ((self.n, self.c), "uint8")
             self.saved_shapes["factor"] = ((self.n, self.c), None)
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         if self.training:

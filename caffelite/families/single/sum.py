@@ -30,9 +30,7 @@ class Sum(ArrayLayer):
         if not count:
             return [bottoms[0]]
         require.channels(self, bottoms)
-        if bottoms[0][1] % count:
-            expected = f"a multiple of {count} channels"
-            raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, bottoms[0][1] % count == 0, f"a multiple of {count} channels")
         return [(bottoms[0][0], count, *bottoms[0][2:])]
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:

@@ -1,5 +1,7 @@
-"""AnnotatedData: images with objects in them, and their source.
+"""AnnotatedData: images with objects from a database, and how both are cut.
 
+Boxes (N, 4) are shares of the image's sides. Source: weiliu89/caffe (branch ssd) src/caffe/util/sampler.cpp and
+src/caffe/data_transformer.cpp.
 Source: weiliu89/caffe (branch ssd) src/caffe/layers/annotated_data_layer.cpp and src/caffe/data_transformer.cpp.
 """
 
@@ -12,18 +14,18 @@ from typing import Any, Self
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...data.annotated import AnnotatedDatabase, AnnotatedLevelDB, Objects, objects_of, parsed
+from ...data.annotated import AnnotatedDatabase, AnnotatedLevelDB, Objects, Resize, objects_of, parsed
 from ...data.augmentation.colour import Distort
-from ...data.augmentation.fields import Fields
+from ...data.augmentation.perturbation import Fields
 from ...data.database import Datums
-from ...data.draws import Key, key
+from ...data.draws import Key, key, of_sample, uniform
 from ...data.fingerprint import Facts, digest, sampled
 from ...data.images import channels_first, channels_last
 from ...data.lmdb_reader import Record
 from ...data.opening import batch_size_of, check_tops, is_balanced, sample_order, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.resizing import Resize
+from ...data.samples import TransformedSource
 from ...data.transforms import Choice, Transform
 from ...detection import boxes as box_arithmetic
 from ...devices.context import ExecutionContext
@@ -31,9 +33,115 @@ from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed, no_files
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from ...prototxt import say_once
-from .batch_sampler import BatchSamplers, Expansion, cut, emitted
+
+WORDS = 4  # random numbers of a region
+WHOLE = np.array([0.0, 0.0, 1.0, 1.0])
+_CONSTRAINTS = "jaccard_overlap", "sample_coverage", "object_coverage"
+
+
+class Expansion:
+    """expand_param: the image at a random place of a canvas that is up to max_expand_ratio times as large, filled with
+    the mean's colour. Errors: a probability or a ratio out of range."""
+
+    def __init__(self, param: pb.ExpansionParameter, fill: tuple[int, ...], locate: Locator, transform: Key):
+        fields: Fields = Fields(param, locate, (1, 1, 1))
+        self._probability = fields.probability("prob")
+        self._most = fields.amount("max_expand_ratio", least=1, most=100)
+        self._fill, self._key = fill, key(transform[0], transform[1], "expand")
+
+    def __call__(self, image: np.ndarray, position: int) -> tuple[np.ndarray, np.ndarray]:
+        """The canvas, and the region (4) of the image that it is, which exceeds 0 to 1."""
+        happens, ratio, y, x = uniform(of_sample(self._key, position, WORDS)).tolist()
+        height, width = image.shape[:2]
+        ratio = 1 + (self._most - 1) * ratio
+        large = int(height * ratio), int(width * ratio)
+        if happens >= self._probability or large == (height, width):
+            return image, WHOLE
+        top, left = int(y * (large[0] - height + 1)), int(x * (large[1] - width + 1))
+        canvas = np.empty((*large, *image.shape[2:]), image.dtype)
+        canvas[...] = self._fill if image.ndim == 3 else self._fill[0]
+        canvas[top : top + height, left : left + width] = image
+        region = [-left / width, -top / height, (large[1] - left) / width, (large[0] - top) / height]
+        return canvas, np.array(region)
+
+
+class BatchSamplers:
+    """batch_sampler: one of all accepted regions, each as likely. Errors: scales and ratios out of range."""
+
+    def __init__(self, samplers: list[pb.BatchSampler], locate: Locator, transform: Key):
+        self._samplers = [(i, sampler) for i, sampler in enumerate(samplers) if sampler.use_original_image]
+        self._key = key(transform[0], transform[1], "batch_sampler")
+        for i, sampler in self._samplers:
+            at = locate.at("batch_sampler", i)
+            fields: Fields = Fields(sampler.sampler, at.at("sampler"), (1, 1, 1))
+            fields.range("min_scale", "max_scale", most=1)
+            fields.range("min_aspect_ratio", "max_aspect_ratio")
+            fields.positive("min_scale", "min_aspect_ratio")
+            if sampler.max_trials > 10_000:
+                raise at.error("too many trials", "max_trials", expected="at most 10000")
+
+    def __call__(self, boxes: np.ndarray, position: int) -> np.ndarray | None:
+        """A region (4) of an image with these boxes, or None where none is accepted."""
+        drawn = [WHOLE[None][:0]]
+        for i, sampler in self._samplers:
+            uniforms = uniform(of_sample(key(*self._key, i), position, WORDS * sampler.max_trials)).reshape(-1, WORDS)
+            regions = _drawn(sampler.sampler, uniforms)
+            accepted = regions[_accepted(sampler.sample_constraint, regions, boxes)]
+            drawn.append(accepted[: sampler.max_sample] if sampler.HasField("max_sample") else accepted)
+        every = np.concatenate(drawn)
+        if not len(every):
+            return None
+        return every[int(uniform(of_sample(self._key, position, 1))[0] * len(every))]
+
+
+def _drawn(sampler: pb.BBoxSampler, uniforms: np.ndarray) -> np.ndarray:
+    """Regions (T, 4) of random numbers (T, 4)."""
+    scale = sampler.min_scale + (sampler.max_scale - sampler.min_scale) * uniforms[:, 0]
+    ratio = sampler.min_aspect_ratio + (sampler.max_aspect_ratio - sampler.min_aspect_ratio) * uniforms[:, 1]
+    ratio = np.clip(ratio, scale**2, scale**-2)
+    sides = np.stack([scale * np.sqrt(ratio), scale / np.sqrt(ratio)], 1)
+    low = uniforms[:, 2:] * (1 - sides)
+    return np.concatenate([low, low + sides], 1)
+
+
+def _accepted(constraint: pb.SampleConstraint, regions: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which regions (T) satisfy the constraint with one of the boxes."""
+    names = [f"{end}_{name}" for name in _CONSTRAINTS for end in ("min", "max")]
+    if not any(constraint.HasField(name) for name in names):
+        return np.ones(len(regions), bool)
+    fits = np.ones((len(regions), len(boxes)), bool)
+    tables = (
+        box_arithmetic.overlaps(regions, boxes),
+        box_arithmetic.coverages(regions, boxes),
+        box_arithmetic.coverages(boxes, regions).T,
+    )
+    for name, table in zip(_CONSTRAINTS, tables, strict=True):
+        if constraint.HasField(f"min_{name}"):
+            fits &= table >= getattr(constraint, f"min_{name}")
+        if constraint.HasField(f"max_{name}"):
+            fits &= table <= getattr(constraint, f"max_{name}")
+    return np.asarray(fits.any(1))
+
+
+def emitted(constraint: pb.EmitConstraint | None, boxes: np.ndarray, region: np.ndarray) -> np.ndarray:
+    """Which boxes (N) a region (4) keeps, as far as the constraint decides."""
+    if constraint is None or not len(boxes):
+        return np.ones(len(boxes), bool)
+    if constraint.emit_type == pb.EmitConstraint.MIN_OVERLAP:
+        return box_arithmetic.coverages(boxes, region[None])[:, 0] > constraint.emit_overlap
+    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    return ((centers >= region[:2]) & (centers <= region[2:])).all(1)
+
+
+def cut(image: np.ndarray, region: np.ndarray) -> np.ndarray:
+    """The pixels of a region (4) within an image H×W×C or H×W, at least one."""
+    height, width = image.shape[:2]
+    left, top, right, bottom = np.clip(region, 0, 1) * np.tile([width, height], 2)
+    left, top = min(int(left), width - 1), min(int(top), height - 1)
+    return image[top : max(top + 1, int(bottom)), left : max(left + 1, int(right))]
+
 
 IMAGES_PER_TASK = 4
 ROW = 8  # numbers of an object in a label blob
@@ -70,8 +178,7 @@ class AnnotatedData(Varying, Feed):
         batch_size_of(param, at)
         path = source_path(param, at)
         if is_balanced(param, phase):
-            what, remedy = "sampler BALANCED needs one label for each sample", "leave it out"
-            raise CaffeliteError(what, where=at("sampler"), remedy=remedy)
+            raise at.error("sampler BALANCED needs one label for each sample", "sampler", remedy="leave it out")
         transform = layer.transform_param
         color = False if transform.force_gray else True if transform.force_color or param.force_encoded_color else None
         is_leveldb = param.backend == pb.DataParameter.LEVELDB and not (path / "data.mdb").is_file()
@@ -117,7 +224,7 @@ class AnnotatedData(Varying, Feed):
         self.dev.upload(y[1], self._rows[:, :, :count])
 
 
-class AnnotatedSource(Source):
+class AnnotatedSource(TransformedSource):
     """Images and objects of a database: data N×C×h×w, and label 1×1×M×8, or N where records have labels instead.
 
     A row of label is (item of the batch, class, instance, xmin, ymin, xmax, ymax, difficult); M is the most that a
@@ -174,24 +281,16 @@ class AnnotatedSource(Source):
         self.gives_objects = typed
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
         super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
-        self.floats = database.first.dtype.kind == "f"
+        self.pixel_type = database.first.dtype
+        self.floats = self.pixel_type.kind == "f"
 
     def facts(self) -> Facts:
         records = self.database.at(sampled(self.length))
         return {**super().facts(), "content": digest(bytes(value) for _, value in records)}
 
-    def buffer(self) -> Batch:
-        n, c, h, w = self.shapes[0]
-        pixels = self.allocate((n, h, w, c), self.database.first.dtype).transpose(0, 3, 1, 2)
-        picks = np.zeros((n, 4), np.int32)
-        picks[:, 0] = np.arange(n)
-        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
-
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        pixels, picks = batch.images()
-        indices = self.order(position, len(picks))
-        choice = self.transform.choose(position, len(indices))
-        picks[:, 1:3], picks[:, 3] = 0, choice.flips
+        pixels, choice = self.choose(position, batch)
+        indices = self.order(position, len(pixels))
         all_objects: list[Objects | None] = [None] * len(indices)
         labels = batch.arrays[0] if batch.arrays else None
         counter = _Countdown(len(indices), partial(_write_labels, all_objects, labels)) if self.gives_objects else None
@@ -270,13 +369,6 @@ class AnnotatedSource(Source):
             objects.boxes[:, 2], objects.boxes[:, 0] = 1 - objects.boxes[:, 0], left_side
         return objects
 
-    def to_float(self, batch: Batch) -> list[np.ndarray]:
-        """The tops of a batch, computed on the host."""
-        out = np.empty(self.shapes[0], np.float32)
-        pixels, picks = batch.images()
-        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
-        return [out, *batch.arrays]
-
     def release(self) -> None:
         self.database.close()
 
@@ -331,10 +423,9 @@ def _check_geometry(param: pb.TransformationParameter, locate: Locator) -> None:
     """Errors: augmentations that do not move boxes."""
     for name in GEOMETRY:
         if param.HasField(name):
-            what, remedy = f"{name} does not move boxes", "use expand_param and batch_sampler"
-            raise CaffeliteError(what, where=locate(name), remedy=remedy)
+            raise locate.error(f"{name} does not move boxes", name, remedy="use expand_param and batch_sampler")
     perturb = param.perturb_param
     for name in ("shift_x", "shift_y", "max_rotate_degree", "scale_min", "scale_max"):
         if perturb.HasField(name):
-            what, remedy = f"{name} does not move boxes", "use expand_param and batch_sampler"
-            raise CaffeliteError(what, where=locate("perturb_param", name), remedy=remedy)
+            remedy = "use expand_param and batch_sampler"
+            raise locate.error(f"{name} does not move boxes", "perturb_param", name, remedy=remedy)

@@ -12,6 +12,7 @@ from ...detection import boxes, matching
 from ...devices import detection_ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.detection_base import check_classes, expected_labels, read_objects
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
@@ -112,8 +113,7 @@ class MultiBoxLoss(Loss):
             if math.prod(bottoms[i]) != self.n * self.priors * width:
                 expected = f"{self.n}×{self.priors * width}"
                 raise self.bottom_error(i, "does not fit", expected=expected, found=list(bottoms[i]))
-        if bottoms[3][-1:] != (8,):
-            raise self.bottom_error(3, "has no objects", expected="1×1×G×8", found=list(bottoms[3]))
+        require.fits(self, bottoms, 3, bottoms[3][-1:] == (8,), "1×1×G×8", "has no objects")
         self.rows = math.prod(bottoms[3]) // 8
         self.fixed = self.divisor(self.n, self.n * self.priors)
         self.couples_samples = True

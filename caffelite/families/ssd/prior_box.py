@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.facets import Learned
 from ...layers.layer import Layer, Shape, register
 
@@ -94,8 +95,7 @@ class Priors(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i in (0, 1):
-            if len(bottoms[i]) != 4:
-                raise self.bottom_error(i, "is no image", expected="N×C×H×W", found=list(bottoms[i]))
+            require.fits(self, bottoms, i, len(bottoms[i]) == 4, "N×C×H×W", "is no image")
         self.map_size, self.image = bottoms[0][2:], self._image(bottoms[1][2:])
         return [(1, 2, math.prod(self.map_size) * len(self.sizes) * 4)]
 

@@ -23,7 +23,7 @@ class ContinuationIndicator(Layer):
     differentiable = False
 
     def setup(self) -> None:
-        require.positive(self, "time_step", "the number of steps of a sequence")
+        require.positive(self, "time_step", meaning="the number of steps of a sequence")
         if not self.p.batch_size and not self.spec.bottom:
             raise self.error("batch_size must be positive", "batch_size", remedy="set batch_size, or add a bottom")
 

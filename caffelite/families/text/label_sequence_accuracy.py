@@ -23,6 +23,7 @@ class LabelsequenceAccuracy(Layer):
     differentiable = False
     requires_host = True
     couples_samples = False
+    divisible_axes = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.split = count, _, classes = check_scores(self, bottoms[0])
@@ -31,9 +32,6 @@ class LabelsequenceAccuracy(Layer):
             expected, found = f"0 to {classes - 1}", self.p.blank_label
             raise self.error("blank_label is no class", "blank_label", expected=expected, found=found)
         return [()]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def forward(self, x: list, y: list) -> None:
         paths = best_classes(self.dev.download(x[0]).reshape(self.split))

@@ -13,12 +13,13 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import inputs
+from ...data.annotated import Resize
 from ...data.draws import Key, key
 from ...data.images import channels_first, channels_last, opencv
 from ...data.opening import batch_size_of, check_tops
 from ...data.pipeline import Batch, Source, workers
-from ...data.resizing import Resize
-from ...data.transforms import Choice, Transform
+from ...data.samples import TransformedSource
+from ...data.transforms import Transform
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed, no_files
 from ...layers.layer import register
@@ -27,7 +28,7 @@ from ...prototxt import resolve
 ENDLESS = 1 << 30  # frames of a camera
 
 
-class VideoSource(Source):
+class VideoSource(TransformedSource):
     """Frames in their order, over and over: data N×C×h×w, resized by resize_param, then the transform; and labels N, 0.
 
     skip_frames are left out after each frame. A video is read from its start to every position, so that a resumed run
@@ -41,13 +42,12 @@ class VideoSource(Source):
         self._device, self._file = param.device_id, ""
         if not self._camera:
             if not param.video_file:
-                raise CaffeliteError("video_file is missing", where=at("video_file"), expected="the path of a video")
+                raise at.error("video_file is missing", "video_file", expected="the path of a video")
             file = resolve(param.video_file, at)
             try:
                 inputs.check(file)
             except OSError as mistake:
-                what = f'cannot read video "{param.video_file}": {mistake.strerror}'
-                raise CaffeliteError(what, where=at("video_file")) from None
+                raise at.error(f'cannot read video "{param.video_file}": {mistake.strerror}', "video_file") from None
             self._file = str(file)
         self._capture: Any = None
         self._next = 0  # the frame that the capture returns next
@@ -93,21 +93,11 @@ class VideoSource(Source):
         self._next = number + 1
         return channels_first(image)
 
-    def buffer(self) -> Batch:
-        n, c, h, w = self.shapes[0]
-        pixels = self.allocate((n, h, w, c), np.uint8).transpose(0, 3, 1, 2)
-        picks = np.zeros((n, 4), np.int32)
-        picks[:, 0] = np.arange(n)
-        labels = [self.allocate(shape, np.float32) for shape in self.shapes[1:]]
-        for one in labels:
-            one[...] = 0
-        return Batch(labels, pixels, picks)
-
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        pixels, picks = batch.images()
-        choice = self.transform.choose(position, len(picks))
-        picks[:, 1:3], picks[:, 3] = 0, choice.flips
-        for i in range(len(picks)):
+        pixels, _ = self.choose(position, batch)
+        for labels in batch.arrays:
+            labels[...] = 0
+        for i in range(len(pixels)):
             frame = self._frame((position + i) % self.length * self._every)
             yield partial(self._process, frame, position + i, pixels, i)
 
@@ -115,13 +105,6 @@ class VideoSource(Source):
         if self._resize:
             frame = channels_first(self._resize(channels_last(frame), np.zeros((0, 4)), position)[0])
         pixels[row] = self.transform.augment(frame, position)
-
-    def to_float(self, batch: Batch) -> list[np.ndarray]:
-        """The tops of a batch, computed on the host."""
-        out = np.empty(self.shapes[0], np.float32)
-        pixels, picks = batch.images()
-        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
-        return [out, *batch.arrays]
 
     def release(self) -> None:
         if self._capture is not None:

@@ -1,6 +1,7 @@
-"""Frames of videos that are stored as folders of images: the source behind the `VideoFrames` layer.
+"""VideoFrames and VideoClips: parts of videos that a list names.
 
 Source: yjxiong/caffe src/caffe/layers/video_data_layer.cpp, src/caffe/util/io.cpp.
+Source: facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp, src/caffe/util/image_io.cpp.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import inputs
 from ...data.draws import below, key, of_sample
-from ...data.images import decode, resize
-from ...data.listing import list_lines, shortened, whole_number
+from ...data.images import channels_first, decode, opencv, read_image, resize
+from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.transforms import Choice, Transform
-from ...errors import CaffeliteError, Locator, Where
+from ...data.samples import TransformedSource
+from ...data.transforms import Transform
+from ...errors import Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
 
@@ -44,23 +47,14 @@ class Video:
 
 def read_videos(path: Path, root: str) -> list[Video]:
     """The lines "FOLDER FRAMES LABEL" of a list. Errors: another line, a video without frames, an empty list."""
-    try:
-        lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
-    except OSError as mistake:
-        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
-    videos = []
-    for number, line in enumerate(lines, 1):
-        where, words = Where(str(path), number), line.split()
-        if not words:
-            continue
+
+    def video(words: list[str], where: Where) -> Video | None:
         count, label = (whole_number(word) for word in words[-2:]) if len(words) > 2 else (None, None)
-        if count is None or label is None or count < 1 or "\0" in line:
-            found = f'"{shortened(line.strip())}"'
-            raise CaffeliteError("a line is not understood", where=where, expected='"FOLDER FRAMES LABEL"', found=found)
-        videos.append(Video(root + " ".join(words[:-2]), count, label, where))
-    if not videos:
-        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of a folder, frames, a label")
-    return videos
+        if count is None or label is None or count < 1:
+            return None
+        return Video(root + " ".join(words[:-2]), count, label, where)
+
+    return read_entries(path, video, '"FOLDER FRAMES LABEL"', "lines of a folder, frames, a label")
 
 
 def _is_usable(pattern: str, flow: bool) -> bool:
@@ -69,7 +63,7 @@ def _is_usable(pattern: str, flow: bool) -> bool:
     return re.fullmatch("".join(parts), pattern) is not None
 
 
-class VideoFramesSource(Source):
+class VideoFramesSource(TransformedSource):
     """Frames of N videos: data N×C×h×w and labels N. Each video is divided into num_segments parts of equal length;
     new_length consecutive frames of each part are the channels.
 
@@ -87,8 +81,7 @@ class VideoFramesSource(Source):
         self._pattern = param.name_pattern or PATTERNS[param.modality]
         if not _is_usable(self._pattern, self._flow):
             expected = 'as "flow_%c_%05d.jpg"' if self._flow else 'as "img_%05d.jpg"'
-            found = f'"{self._pattern}"'
-            raise CaffeliteError("a bad name_pattern", where=at("name_pattern"), expected=expected, found=found)
+            raise at.error("a bad name_pattern", "name_pattern", expected=expected, found=f'"{self._pattern}"')
         transform = pb.TransformationParameter()
         transform.CopyFrom(layer.transform_param)
         if self._flow:
@@ -134,37 +127,21 @@ class VideoFramesSource(Source):
 
     def _images(self, video: Video, names: list[str], color: bool) -> list[np.ndarray]:
         """The images of these names in the folder of a video, resized. Errors: two sizes."""
-        images = [self._resized(self._image(f"{video.folder}/{name}", color, video.where)) for name in names]
+        decoder, folder = partial(decode, color=color), video.folder
+        images = [self._resized(read_image(f"{folder}/{name}", video.where, decoder, "frame")) for name in names]
         for name, image in zip(names, images, strict=True):
             if image.shape != images[0].shape:
                 what = f'frame "{name}" differs in size from the first of its video'
-                raise CaffeliteError(what, where=video.where, expected=images[0].shape[1:], found=image.shape[1:])
+                raise video.where.error(what, expected=images[0].shape[1:], found=image.shape[1:])
         return images
-
-    def _image(self, file: str, color: bool, where: Where) -> np.ndarray:
-        try:
-            return decode(inputs.read(file, inputs.IMAGE), color)
-        except OSError as mistake:
-            raise CaffeliteError(f'cannot read frame "{file}": {inputs.reason(mistake)}', where=where) from None
-        except ValueError as mistake:
-            raise CaffeliteError(f'frame "{file}": {mistake}', where=where) from None
 
     def _resized(self, image: np.ndarray) -> np.ndarray:
         size = self._param.new_height, self._param.new_width
         return resize(image, *size) if any(size) and image.shape[1:] != size else image
 
-    def buffer(self) -> Batch:
-        n, c, h, w = self.shapes[0]
-        pixels = self.allocate((n, h, w, c), np.uint8).transpose(0, 3, 1, 2)
-        picks = np.zeros((n, 4), np.int32)
-        picks[:, 0] = np.arange(n)
-        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
-
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        pixels, picks = batch.images()
-        choice = self.transform.choose(position, len(picks))
-        picks[:, 1:3], picks[:, 3] = 0, choice.flips
-        for i, number in enumerate(self._order(position, len(picks)).tolist()):
+        pixels, choice = self.choose(position, batch)
+        for i, number in enumerate(self._order(position, len(pixels)).tolist()):
             video = self._videos[number]
             for labels in batch.arrays:
                 labels[i] = video.label
@@ -177,19 +154,12 @@ class VideoFramesSource(Source):
             frames[::2] = 255 - frames[::2]
         pixels[row] = frames
 
-    def to_float(self, batch: Batch) -> list[np.ndarray]:
-        """The tops of a batch, computed on the host."""
-        out = np.empty(self.shapes[0], np.float32)
-        pixels, picks = batch.images()
-        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
-        return [out, *batch.arrays]
-
 
 def require_positive(layer: pb.LayerParameter, names: tuple[str, ...], locate: Locator) -> None:
     """Errors: a field of video_data_param that is 0."""
     for name in names:
         if not getattr(layer.video_data_param, name):
-            raise CaffeliteError(f"{name} must be at least 1", where=locate.at("video_data_param")(name), found=0)
+            raise locate.at("video_data_param").error(f"{name} must be at least 1", name, found=0)
 
 
 def open_list(layer: pb.LayerParameter, positive: tuple[str, ...], locate: Locator) -> tuple[Path, str]:
@@ -246,3 +216,144 @@ class VideoFrames(Feed):
             return []
         channels = param.num_segments * param.new_length * frame
         return [(param.batch_size, channels, height, width), (param.batch_size,)][: len(spec.top)]
+
+
+FRAME = "{:06d}.jpg"
+
+
+def read_clips(path: Path, root: str, counted: bool) -> list[Video]:
+    """The lines "VIDEO START LABEL" of a list, whose START becomes the ``frames`` of a Video; not counted: "VIDEO
+    LABEL". Errors: another line, an empty list."""
+    columns = 2 if counted else 1
+
+    def clip(words: list[str], where: Where) -> Video | None:
+        values = [0, *(whole_number(word) for word in words[-columns:])] if len(words) > columns else [None, None]
+        start, label = values[-2:]
+        if start is None or label is None or start < 0:
+            return None
+        return Video(root + " ".join(words[:-columns]), start, label, where)
+
+    return read_entries(path, clip, f'"VIDEO {"START " * counted}LABEL"', "lines of a video and a label")
+
+
+class VideoClipsSource(VideoFramesSource):
+    """Clips of videos: data N×(3·L)×h×w, of each colour the L frames, and labels N.
+
+    A clip begins at frame START of its line, and takes every sampling_rate-th one: of a folder of images 000001.jpg and
+    so on (use_image), or of a file, whose first frame is 0. With use_temporal_jitter the beginning is random: START is
+    then the number of images, of which TEST takes the first; files have no START. mean_value: one, or one for each
+    colour. Errors: a video that cannot be read or that has too few frames, frames that differ in size.
+    """
+
+    def __init__(self, layer: pb.LayerParameter, path: Path, root: str, phase: int, locate: Locator, seed: int):
+        self._param, self._training, self._flow = layer.video_data_param, phase == pb.TRAIN, False
+        self._jitter, self._length = self._param.use_temporal_jitter, self._param.new_length
+        self._reach = (self._length - 1) * self._param.sampling_rate + 1
+        self._counts: dict[str, int] = {}
+        self._videos = read_clips(path, root, self._param.use_image or not self._jitter)
+        transform = pb.TransformationParameter()
+        transform.CopyFrom(layer.transform_param)
+        if len(transform.mean_value) == 3:
+            transform.mean_value[:] = np.repeat(layer.transform_param.mean_value, self._length).tolist()
+        self._open_source(layer, transform, phase, locate, seed)
+
+    def _first(self, video: Video, frames: int, position: int) -> int:
+        """A random frame that a clip can begin with, from 0. frames: those of the video."""
+        choices = frames - self._reach + 1
+        if choices < 1:
+            what = f'"{video.folder}" has too few frames'
+            raise video.where.error(what, expected=f"{self._reach} or more", found=frames)
+        return int(below(of_sample(self._key, position, 4)[:1], choices)[0])
+
+    def _read_sample(self, video: Video, position: int) -> np.ndarray:
+        frames = self._of_folder(video, position) if self._param.use_image else self._of_file(video, position)
+        # frame by frame, each by colours → colour by colour, each by frames
+        return np.stack(frames, 1).reshape(-1, *frames[0].shape[1:])
+
+    def _of_folder(self, video: Video, position: int) -> list[np.ndarray]:
+        start = video.frames
+        if self._jitter:
+            start = 1 + self._first(video, video.frames, position) * self._training
+        indices = range(start, start + self._reach, self._param.sampling_rate)
+        return self._images(video, [FRAME.format(number) for number in indices], True)
+
+    def _of_file(self, video: Video, position: int) -> list[np.ndarray]:
+        start = self._first(video, self._count(video), position) if self._jitter else video.frames
+        capture, frames = self._open(video), []
+        try:
+            for number in range(start + self._reach):
+                if (number - start) % self._param.sampling_rate or number < start:
+                    readable, image = capture.grab(), None
+                else:
+                    readable, image = capture.read()
+                if not readable:
+                    expected = f"{start + self._reach} or more"
+                    raise video.where.error(f'"{video.folder}" has too few frames', expected=expected, found=number)
+                if image is not None:
+                    frames.append(self._resized(channels_first(image)))
+        finally:
+            capture.release()
+        return frames
+
+    def _open(self, video: Video) -> Any:
+        try:
+            inputs.check(video.folder)
+        except OSError as mistake:
+            raise video.where.error(f'cannot read video "{video.folder}": {inputs.reason(mistake)}') from None
+        capture = opencv("VideoClips").VideoCapture(video.folder)
+        if not capture.isOpened():
+            raise video.where.error(f'"{video.folder}" is no video')
+        return capture
+
+    def _count(self, video: Video) -> int:
+        """The frames of a video, by reading them: what files say of it is often wrong."""
+        if video.folder not in self._counts:
+            capture, count = self._open(video), 0
+            while capture.grab():
+                count += 1
+            capture.release()
+            self._counts[video.folder] = count
+        return self._counts[video.folder]
+
+
+@register
+class VideoClips(Feed):
+    """Clips of videos, folders of images or files, from a list of lines "VIDEO START LABEL": data (N, 3, L, H, W) and
+    labels (N); N = batch_size, L = new_length.
+
+    A VideoData layer with a source and sampling_rate, use_image or use_temporal_jitter is such a layer. Source:
+    facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp.
+    """
+
+    field = "video_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = True
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        path, root = open_list(layer, ("new_length", "sampling_rate"), locate)
+        return VideoClipsSource(layer, path, root, phase, locate, seed)
+
+    @staticmethod
+    def listed_files(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
+        """Videos; the last word of a line, or the last two, are numbers."""
+        for words in map(str.split, list_lines(path)):
+            yield from (param.root_folder + " ".join(words[:-count]) for count in (1, 2) if len(words) > count)
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        param, (height, width) = spec.video_data_param, frame_sides(spec)
+        if not (height and width and param.new_length):
+            return []
+        return [(param.batch_size, 3 * param.new_length, height, width), (param.batch_size,)][: len(spec.top)]
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        first, *others = super().shapes(bottoms)
+        if len(first) == 4:  # the source has colours and frames on one axis
+            length = self.p.new_length
+            first = (first[0], first[1] // length, length, *first[2:])
+        return [first, *others]
+
+    def forward(self, x: list, y: list) -> None:
+        super().forward(x, [y[0].reshape(self.source.shapes[0]), *y[1:]])

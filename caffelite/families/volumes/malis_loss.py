@@ -60,8 +60,7 @@ class MalisLoss(Loss):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if not 3 <= len(shape) <= 5:
-            raise self.bottom_error(0, "has no affinities", expected="3 to 5 axes N×E×D×H×W", found=list(shape))
+        require.fits(self, bottoms, 0, 3 <= len(shape) <= 5, "3 to 5 axes N×E×D×H×W", "has no affinities")
         require.same_count(self, bottoms, 0, 1)
         self.split = shape[0], shape[1], *(1,) * (5 - len(shape)), *shape[2:]
         voxels = math.prod(shape[2:])
@@ -69,8 +68,7 @@ class MalisLoss(Loss):
         if math.prod(bottoms[2]) != shape[0] * voxels * self.channels or self.channels not in (1, 2):
             expected = f"{shape[0] * voxels} values, or twice as many"
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(bottoms[2]))
-        if len(bottoms) > 3 and math.prod(bottoms[3]) != 3 * shape[1]:
-            raise self.bottom_error(3, "does not fit", expected=f"{shape[1]}×3", found=list(bottoms[3]))
+        require.fits(self, bottoms, 3, len(bottoms) <= 3 or math.prod(bottoms[3]) == 3 * shape[1], f"{shape[1]}×3")
         if len(bottoms) < 4 and shape[1] > 3:
             raise self.bottom_error(
                 0, "needs a fourth bottom of offsets", expected="3 channels at most", found=shape[1]

@@ -27,11 +27,11 @@ class BiasChannel(ArrayLoss):
     field = "bias_channel_param"
     loss = False
     needs_images = True
+    divisible_axes = (0,)
 
     def setup(self) -> None:
         for name in ("bg_bias", "fg_bias"):
-            if not getattr(self.p, name) >= 0:
-                raise self.error(f"a bad {name}", name, expected="0 or more", found=getattr(self.p, name))
+            require.value(self, name, getattr(self.p, name) >= 0, "0 or more")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
@@ -42,9 +42,6 @@ class BiasChannel(ArrayLoss):
             expected = f"[{n}, 1, {size[0]}, {size[1]}]" if pixels else f"[{n}, L, 1, 1]"
             raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
 
     def _raised(self, xp: ModuleType, labels: Any) -> tuple[Any, Any]:
         """One-hot labels (N, C, L), without those that raise nothing; which labels raise something."""

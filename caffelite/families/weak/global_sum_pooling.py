@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ...layers import require
 from ...layers.arrays import ArrayLayer
 from ...layers.layer import Shape, register
 
@@ -17,8 +18,7 @@ class GlobalSumPooling(ArrayLayer):
     """
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(bottoms[0]) < 2:
-            raise self.bottom_error(0, "has no channels", expected="2 axes or more, N×C×...", found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, len(bottoms[0]) >= 2, "2 axes or more, N×C×...", "has no channels")
         return [(1, *bottoms[0][1:])]
 
     def divisible(self, axis: int) -> bool:

@@ -26,9 +26,7 @@ class MIL(ArrayLayer):
         require.channels(self, bottoms)
         (n, c, *rest), k = bottoms[0], self.p.context_per_roi
         self.couples_samples = k > 0
-        if k and (n % k or math.prod(rest) > 1):
-            expected = f"a multiple of {k} samples N×C"
-            raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, not k or (n % k == 0 and math.prod(rest) <= 1), f"a multiple of {k} samples N×C")
         self.split = (n // k, k, c) if k else (n, c, math.prod(rest))
         self.axis_of_instances = 1 if k else 2
         return [(self.split[0], c, 1, 1)]

@@ -10,6 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from ...detection.boxes import areas, suppress
+from ...layers.layer import Layer
+
+
+def anchor_sizes(layer: Layer, least: int) -> np.ndarray:
+    """Widths and heights (A, 2) from ``biases``. Errors: fewer than ``least``, sizes of 0 or less."""
+    sizes = np.array(layer.p.biases, float)
+    if len(sizes) < 2 * least or not (sizes > 0).all():
+        found = f"{len(sizes)} values from {sizes.min():g}" if len(sizes) else "none"
+        field = ("biases", 0) if len(sizes) else ("biases",)
+        raise layer.error("bad biases", *field, expected=f"{2 * least} sizes above 0", found=found)
+    return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.layer import Shape, register
+from ...layers.shape import Rearranged
 
 
 @register
-class Reorg(Layer):
+class Reorg(Rearranged):
     """Moves squares of stride × stride values to channels, in Darknet's order: y has the values of x, where x is seen
     as (N, C/s², H, s, W, s) and y as (N, s, s, C/s², H, W).
 
@@ -19,32 +20,18 @@ class Reorg(Layer):
 
     field = "reorg_param"
     needs_images = True
-    couples_samples = False
-    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
-        require.positive(self, "stride", "the side of a square")
+        require.positive(self, "stride", meaning="the side of a square")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         (n, c, h, w), s = bottoms[0], self.p.stride
-        if c % (s * s) or not self.p.reverse and (h % s or w % s):
-            sides = "" if self.p.reverse else f"; height and width that {s} divides"
-            expected = f"channels that {s * s} divides{sides}"
-            raise self.bottom_error(0, "does not divide into squares", expected=expected, found=list(bottoms[0]))
-        self.squares, self.channels = (n, c // (s * s), h, s, w, s), (n, s, s, c // (s * s), h, w)
+        sides = "" if self.p.reverse else f"; height and width that {s} divides"
+        fits = c % (s * s) == 0 and (self.p.reverse or h % s == w % s == 0)
+        require.fits(self, bottoms, 0, fits, f"channels that {s * s} divides{sides}", "does not divide into squares")
         if self.p.reverse:
+            self.axes, self.order = (n, s, s, c // (s * s), h, w), (0, 3, 4, 1, 5, 2)
             return [(n, c // (s * s), h * s, w * s)]
+        self.axes, self.order = (n, c // (s * s), h, s, w, s), (0, 3, 5, 1, 2, 4)
         return [(n, c * s * s, h // s, w // s)]
-
-    def _to_channels(self, source, target) -> None:
-        self.dev.assign(source.reshape(self.squares).transpose(0, 3, 5, 1, 2, 4), target.reshape(self.channels))
-
-    def _to_squares(self, source, target) -> None:
-        self.dev.assign(source.reshape(self.channels).transpose(0, 3, 4, 1, 5, 2), target.reshape(self.squares))
-
-    def forward(self, x: list, y: list) -> None:
-        (self._to_squares if self.p.reverse else self._to_channels)(x[0], y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (self._to_channels if self.p.reverse else self._to_squares)(dy[0], dx[0])

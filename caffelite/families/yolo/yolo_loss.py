@@ -38,19 +38,10 @@ class YoloLoss(Layer):
     constant_bottoms = frozenset({1})
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = False
 
     def setup(self) -> None:
-        for name in ("num_class", "num"):
-            require.positive(self, name)
-
-    def anchor_sizes(self, least: int) -> np.ndarray:
-        """Widths and heights (A, 2) from ``biases``. Errors: fewer than ``least``, sizes of 0 or less."""
-        sizes = np.array(self.p.biases, float)
-        if len(sizes) < 2 * least or not (sizes > 0).all():
-            found = f"{len(sizes)} values from {sizes.min():g}" if len(sizes) else "none"
-            field = ("biases", 0) if len(sizes) else ("biases",)
-            raise self.error("bad biases", *field, expected=f"{2 * least} sizes above 0", found=found)
-        return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)
+        require.positive(self, "num_class", "num")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, channels = bottoms[0], self.p.num * (5 + self.p.num_class)
@@ -65,9 +56,6 @@ class YoloLoss(Layer):
         self.grid = n, self.p.num, 5 + self.p.num_class, h, w
         self.saved_shapes["errors"] = (shape, None)
         return [()]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self._bad: str | None = None
@@ -122,9 +110,8 @@ class RegionLoss(YoloLoss):
 
     def setup(self) -> None:
         super().setup()
-        if self.p.coords != 4:
-            raise self.error("a bad coords", "coords", expected=4, found=self.p.coords)
-        self.sizes = self.anchor_sizes(self.p.num)[: self.p.num]
+        require.value(self, "coords", self.p.coords == 4, 4)
+        self.sizes = grids.anchor_sizes(self, self.p.num)[: self.p.num]
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         label = bottoms[1]
@@ -227,7 +214,7 @@ class Yolov3(YoloLoss):
             found = len(self.p.mask)
             raise self.error("too few of mask", "mask", expected=f"{self.p.num} indices of anchors", found=found)
         self.mask = list(self.p.mask[: self.p.num])
-        self.sizes = self.anchor_sizes(max(self.mask) + 1)
+        self.sizes = grids.anchor_sizes(self, max(self.mask) + 1)
         self.kind = pb.Yolov3Parameter.IOU_LOSS.Name(self.p.iou_loss)
         if not self.p.anchors_scale:
             raise self.error("anchors_scale must be positive", "anchors_scale")

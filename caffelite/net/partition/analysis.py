@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...devices.links import Peer
 from ...errors import CaffeliteError
 from ...layers import Shape
-from ...layers.varying import varies
+from ...layers.state import varies
 from ..nodes import Graph, Node, Value
 from .division import Axis, LayerPlan, check_shared_parameters, plan, shard_layer, shard_shape
 from .placement import LayerPlacement, Placement

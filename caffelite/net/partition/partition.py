@@ -5,10 +5,9 @@ from __future__ import annotations
 from ...layers.state import writes
 from ..nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 from .analysis import Analysis, Transfer
-from .collectives import AllGather, ShardSlice, SumGradients
 from .division import Axis, LayerPlan, Need, shard_layer, shard_shape
 from .placement import DevicePosition, Placement
-from .transfers import PartLayer, Receive, Send
+from .transfers import AllGather, PartLayer, Receive, Send, ShardSlice, SumGradients
 
 
 def partition(graph: Graph, placement: Placement, position: DevicePosition) -> Graph:

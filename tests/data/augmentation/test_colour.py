@@ -5,7 +5,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.augmentation.colour import Distort, recoloured, toned
-from caffelite.data.augmentation.fields import Fields
+from caffelite.data.augmentation.perturbation import Fields
 from caffelite.errors import NOWHERE, CaffeliteError
 
 BLUE, GREEN, RED = (255, 0, 0), (0, 255, 0), (0, 0, 255)

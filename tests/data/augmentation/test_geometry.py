@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data.augmentation.fields import Fields
 from caffelite.data.augmentation.geometry import Elastic, Warp
+from caffelite.data.augmentation.perturbation import Fields
 from caffelite.data.images import channels_first, channels_last
 from caffelite.errors import NOWHERE, CaffeliteError
 
