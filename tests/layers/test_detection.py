@@ -93,7 +93,7 @@ def test_nan_scores_are_not_detected(seed):
     net = bind(
         over(
             "DetectionOutput",
-            f"detection_output_param {{ num_classes: {CLASSES} }}",
+            f"num_classes: {CLASSES}",
             **{n: a.shape for n, a in fed.items()},
         ),
         "TEST",
