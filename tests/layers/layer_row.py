@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from textnet import IMAGE, bind, body_of, inputs, layer
@@ -39,7 +39,13 @@ def distributions(rng, shape):
     return values / values.sum(1, keepdims=True)
 
 
+def without_gradient(draw):
+    draw.constant = True
+    return draw
+
+
 def labels(classes: int, ignore: int | None = None):
+    @without_gradient
     def draw(rng, shape):
         values = rng.integers(0, classes, shape).astype(float)
         if ignore is not None:
@@ -62,7 +68,7 @@ class Row:
         bottoms: Sequence[tuple] = (),
         *,
         tops: int = 1,
-        constant: tuple[int, ...] = (),  # bottoms without gradient
+        constant: Iterable[int] = (),  # other bottoms without gradient than labels and the like
         phase: str = "TRAIN",
         exact: bool = True,  # whether its gradients are the derivatives
         source: list | None = None,
@@ -73,7 +79,9 @@ class Row:
             bottoms = (IMAGE,)
         self.body = body_of(self.kind, fields)
         self.bottoms = [bottom if callable(bottom[-1]) else (bottom, off_kinks) for bottom in bottoms]
-        self._oracle, self.tops, self.constant = oracle, tops, constant
+        self._oracle, self.tops = oracle, tops
+        labels = (i for i, (_, draw) in enumerate(self.bottoms) if hasattr(draw, "constant"))
+        self.constant = {*constant, *labels}
         self.phase, self.exact, self.source, self.prepare = phase, exact, source, prepare
 
     def oracle(self, *arrays: np.ndarray) -> list:
@@ -142,9 +150,10 @@ def far(rng, shape):
 
 
 def numbers(rows: int):
-    return lambda rng, shape: rng.integers(0, rows, shape).astype(float)
+    return without_gradient(lambda rng, shape: rng.integers(0, rows, shape).astype(float))
 
 
+@without_gradient
 def starts(rng, shape):
     """cont of sequences: all start at the first two steps, one at the fourth."""
     cont = np.ones(shape)

@@ -93,7 +93,7 @@ ROWS = [
     Row(
         "DomainTransform", "num_iter: 2 spatial_sigma: 2 range_sigma: 1", smoothed(2, 2, 1, 0), FILTERED, constant=(2,)
     ),
-    Row("DomainTransformForwardOnly", "", smoothed(3, 50, 5, 0), FILTERED, constant=(2,)),
+    Row("DomainTransformForwardOnly", "", smoothed(3, 50, 5, 0), FILTERED),
     Row(
         "DenseCRF",
         "max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30",

@@ -143,7 +143,6 @@ ROWS = [
         "min_size: 6 max_size: 10 flip: false denser_prior_boxes: true",
         prior_boxes([(side, side, 0, below) for side in (6, math.sqrt(60)) for below in (0, 0.5)]),
         [FEATURE, PICTURE],
-        constant=(0, 1),
     ),
     refining(CENTERS, "of RefineDet", ANCHORS, **MATCHED),
     refining(CENTERS + " encode_variance_in_target: true", "of RefineDet, in variances", ANCHORS, **IN_VARIANCES),
@@ -155,7 +154,6 @@ ROWS = [
         "nms_param { nms_threshold: 0.3 }",
         refined,
         [DETECTION[0], ((2, PRIORS * CLASSES), sure), DETECTION[2], ((2, PRIORS * 2), sure), DETECTION[0]],
-        constant=(2,),
     ),
     Row(
         "PriorBox",
@@ -166,7 +164,6 @@ ROWS = [
             variance=(0.5,) * 4,
         ),
         [FEATURE, PICTURE],
-        constant=(0, 1),
     ),
     Row(
         "PriorBox of given steps",
@@ -180,7 +177,6 @@ ROWS = [
             variance=(0.125, 0.125, 0.25, 0.375),
         ),
         [FEATURE, PICTURE],
-        constant=(0, 1),
     ),
     Row(
         "PriorBox of TextBoxes",
@@ -194,7 +190,6 @@ ROWS = [
             clip=True,
         ),
         [FEATURE, PICTURE],
-        constant=(0, 1),
     ),
     Row(
         "PriorBox of FaceBoxes",
@@ -212,14 +207,12 @@ ROWS = [
             step=(7, 8),
         ),
         [FEATURE, PICTURE],
-        constant=(0, 1),
     ),
     Row(
         "PriorBoxClustered",
         f"width: 7.5 height: 3 width: 4 height: 11.25 step: 9 {VARIANCES}",
         prior_boxes([(7.5, 3), (4, 11.25)], step=(9, 9), variance=(0.125, 0.125, 0.25, 0.375)),
         [FEATURE, PICTURE],
-        constant=(0, 1),
     ),
     loss("", "corners"),
     loss(
@@ -288,13 +281,11 @@ ROWS = [
         f"num_classes: {CLASSES} overlap_threshold: 0.2",
         evaluated(CLASSES, 0.2),
         [((1, 1, 7, 7), found), ((1, 1, 6, 8), objects)],
-        constant=(0, 1),
     ),
     Row(
         "DetectionEvaluate without difficult ones",
         f"num_classes: {CLASSES} overlap_threshold: 0.1 evaluate_difficult_gt: false",
         evaluated(CLASSES, 0.1, False),
         [((1, 1, 9, 7), found), ((1, 1, 8, 8), objects)],
-        constant=(0, 1),
     ),
 ]

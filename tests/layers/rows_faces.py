@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import reference
-from layer_row import Row, distinct, labels, numbers, share
+from layer_row import Row, distinct, labels, share
 from textnet import BATCH, IMAGE
 
 SCORES, CLASSES = (4, 6), 5
@@ -107,7 +107,6 @@ ROWS = [
         'num_output: 3 center_filler { type: "gaussian" }',
         centers,
         [(5, 4), ((5,), labels(3))],
-        constant=(1,),
         exact=False,
     ),
     Row("Insanity", "", insanity(5, 10)),
@@ -151,7 +150,7 @@ ROWS = [
         "LabelSpecificAdd",
         "bias: -0.5",
         by_label(lambda x, own: np.where(own & (x > 0.5), x - 0.5, x)),
-        [(SCORES, numbers(5)), (SCORES[:1], labels(5))],
+        [(SCORES, lambda rng, shape: rng.integers(0, 5, shape).astype(float)), (SCORES[:1], labels(5))],
         constant=(1,),
     ),
     Row(
@@ -159,14 +158,12 @@ ROWS = [
         "positive_weight: 3 negative_weight: 0.5 bias_fix: true",
         by_label(lambda x, own: np.where(own, 3 * x - 2, x / 2)),
         [SCORES, (SCORES[:1], labels(5))],
-        constant=(1,),
     ),
     Row(
         "LabelSpecificRescale powers",
         "positive_weight_base: 1.5 gamma: 1 power: 1 positive_weight_min: 0.5 for_ip: true power_on_positive: true",
         by_label(lambda x, own: np.where(own & (x > 0), np.abs(x) ** 0.75, x)),
         [SCORES, (SCORES[:1], labels(5))],
-        constant=(1,),
     ),
     Row(
         "Accuracy of distances",
@@ -180,7 +177,6 @@ ROWS = [
         contrast(lambda gap, x: np.maximum(gap, 0) / 4),
         [SCORES, (SCORES[:1], labels(5))],
         tops=2,
-        constant=(1,),
     ),
     Row(
         "GeneralContrastiveLoss of powers",
@@ -189,6 +185,5 @@ ROWS = [
         contrast(lambda gap, x: np.where(gap > 0, np.exp(-x), 0) / 4),
         [SCORES, (SCORES[:1], labels(5))],
         tops=2,
-        constant=(1,),
     ),
 ]

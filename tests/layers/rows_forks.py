@@ -167,13 +167,9 @@ ROWS = [
     large_margin_row("TRIPLE", 3, 0.5),
     large_margin_row("QUADRUPLE", 4, 3.0),
     Row("Lstm", "num_output: 3", lstm(1), [(4, 2)]),
-    Row("Lstm of three axes", "num_output: 3", lstm(2), [(4, 2, 3), ((4, 2), starts)], constant=(1,)),
+    Row("Lstm of three axes", "num_output: 3", lstm(2), [(4, 2, 3), ((4, 2), starts)]),
     Row(
-        "Lstm of limited gradients",
-        "num_output: 2 clipping_threshold: 1e6",
-        lstm(1),
-        [(6, 1, 2, 2), ((6, 1), starts)],
-        constant=(1,),
+        "Lstm of limited gradients", "num_output: 2 clipping_threshold: 1e6", lstm(1), [(6, 1, 2, 2), ((6, 1), starts)]
     ),
     Row("Reverse", "", lambda x: x[::-1]),
     Row("Reverse of columns", "axis: -1", lambda x: x[..., ::-1]),

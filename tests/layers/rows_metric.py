@@ -84,5 +84,5 @@ ROWS = [
     Row("CORALLoss", "", coral, [(6, 4), (5, 4)]),
     Row("TripletLoss", "margin: 0.5", triplets(0.5), [(6, 2, 2), (6, 2, 2), (6, 2, 2)]),
     Row("TripletLoss of two", "", triplets(1), [BATCH, BATCH, BATCH]),
-    Row("LiftedStructSimilaritySoftmaxLoss", "margin: 0.25", lifted(0.25), [(8, 3), ((8,), labels(3))], constant=(1,)),
+    Row("LiftedStructSimilaritySoftmaxLoss", "margin: 0.25", lifted(0.25), [(8, 3), ((8,), labels(3))]),
 ]

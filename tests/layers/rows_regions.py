@@ -98,7 +98,6 @@ ROWS = [
         lambda *x: proposals(*x),
         [((2, 12, *MAP), distinct), ((2, 24, *MAP), lambda rng, shape: 0.2 * rng.normal(size=shape)), ((2, 3), info)],
         tops=2,
-        constant=(0, 1, 2),
     ),
     Row(
         "AnchorTarget",
@@ -106,7 +105,6 @@ ROWS = [
         lambda x, found, size: oracles.anchor_targets(x.shape, real(found), size, RATIOS, SCALES, 8),
         [(1, 12, *MAP), ((4, 5), objects), ((1, 3), info)],
         tops=4,
-        constant=(0, 1, 2),
     ),
     Row(
         "ProposalTarget",
@@ -114,7 +112,6 @@ ROWS = [
         lambda rois, found: oracles.proposal_targets(rois, real(found), 4),
         [((5, 5), candidates), ((3, 5), objects)],
         tops=5,
-        constant=(0, 1),
     ),
     Row(
         "SoftmaxWithLossOHEM",
@@ -122,7 +119,6 @@ ROWS = [
         hard_softmax,
         [(4, 3, 2, 1), ((4, 2, 1), labels(3, 2))],
         tops=3,
-        constant=(1,),
     ),
     Row(
         "SmoothL1LossOHEM",
@@ -130,7 +126,6 @@ ROWS = [
         hard_smooth,
         [(3, 4, 1, 2), ((3, 4, 1, 2), lambda rng, s: 3 + rng.random(s)), ((3, 4, 1, 2), labels(2))],
         tops=2,
-        constant=(2,),
     ),
     Row(
         "BoxAnnotatorOHEM",
@@ -138,14 +133,12 @@ ROWS = [
         annotated,
         [((7, 5, 1, 1), images), ((7, 1, 1, 1), distinct), ((7, 1, 1, 1), labels(3)), (7, 8, 1, 1)],
         tops=2,
-        constant=(0, 1, 2, 3),
     ),
     Row(
         "RoIDetectionOutput",
         "nms_threshold: 0.4 keep_top_k: 6 confidence_threshold: 0.2",
         lambda *x: oracles.detections(*x, least=0.2, threshold=0.4, most=6),
         [((5, 5), candidates), ((5, 4), distinct), (5, 16), ((1, 3), info)],
-        constant=(0, 1, 2, 3),
     ),
     Row("RoIData", 'source: "boxes.json"', lambda: FED, tops=3, source=FED),
 ]

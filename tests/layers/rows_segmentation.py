@@ -108,7 +108,6 @@ ROWS = [
         "class_weighting: 0.25 ignore_label: 7 }",
         weighed([0.5, 3, 0.25], 7),
         [(3, 3, 4), ((3, 4), labels(3, 7))],
-        constant=(1,),
     ),
     Row(
         "DepthwiseConvolution",
@@ -167,20 +166,12 @@ ROWS = [
     Row("BN of vectors", "eps: 0.5 momentum: 0.5", normalised(0.5), [(5, 3, 1, 1)]),
     Row("BN of SegNet", "bn_mode: LEARN", normalised(1e-9, 3), tops=3, phase="TEST"),
     Row("BN without moments", "bn_mode: INFERENCE", lambda x, a, b: a * x + b),
-    Row(
-        "SegAccuracy",
-        "",
-        overlaps,
-        [((3, 4, 5, 6), distinct), ((3, 1, 5, 6), labels(3))],
-        constant=(0, 1),
-        phase="TEST",
-    ),
+    Row("SegAccuracy", "", overlaps, [((3, 4, 5, 6), distinct), ((3, 1, 5, 6), labels(3))], phase="TEST"),
     Row(
         "SegAccuracy but for a label",
         "ignore_label: 255 ignore_label: 7",
         lambda x, label: overlaps(x, label, 255),
         [((2, 3, 2, 2), distinct), ((2, 2, 2), labels(3, 255))],
-        constant=(0, 1),
     ),
     Row("MatWrite", f'prefix: "{WRITTEN.name}/"', lambda *x: [], [IMAGE, IMAGE], tops=0),
 ]

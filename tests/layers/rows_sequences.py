@@ -16,14 +16,12 @@ ROWS = [
         "num_output: 2 debug_info: true",
         lambda x, cont, *params: reference.rnn(x, cont, None, [np.zeros((3, 2))], params)[:1],
         [(5, 3, 4), ((5, 3), starts)],
-        constant=(1,),
     ),
     Row(
         "LSTM",
         "num_output: 2",
         lambda x, cont, *params: reference.lstm(x, cont, None, [np.zeros((3, 2))] * 2, params)[:1],
         [(5, 3, 4), ((5, 3), starts)],
-        constant=(1,),
     ),
     Row(
         "LSTMUnit",

@@ -153,7 +153,6 @@ ROWS = [
         "num_class: 3 m_upper_bound: 0.875 m_lower_bound: 0.125 lambda: 0.5",
         margins,
         [(4, 3, 2), ((4,), labels(3))],
-        constant=(1,),
     ),
     Row("GRN", "bias: 0.5", lambda x: x / np.sqrt((x**2).sum(1, keepdims=True) + 0.5)),
     Row("Sum", "", lambda *x: sum(x), [IMAGE, IMAGE, IMAGE]),

@@ -76,11 +76,10 @@ ROWS = [
         "time_step: 2",
         lambda x: np.array([[0.0] * len(x), [1] * len(x)]),
         [(5, 2)],
-        constant=(0,),
     ),
-    Row("CtcLoss", "blank_label: 2 alphabet_size: 3", ctc(2, of_rows(2)), [SCORES, ((1, 3), labels(3))], constant=(1,)),
+    Row("CtcLoss", "blank_label: 2 alphabet_size: 3", ctc(2, of_rows(2)), [SCORES, ((1, 3), labels(3))]),
     Row("CTCLoss", "", ctc(2, indicated), [SCORES, ((5, 1), ones), ((5, 1), line([1, 1, -1, 0, 0]))], constant=(1, 2)),
-    Row("WarpCTCLoss", "", ctc(0, of_rows(0)), [SCORES, ((1, 3), labels(3))], constant=(1,)),
+    Row("WarpCTCLoss", "", ctc(0, of_rows(0)), [SCORES, ((1, 3), labels(3))]),
     Row(
         "WarpCTCLoss of indicators",
         "blank_index: 1",
@@ -95,19 +94,12 @@ ROWS = [
         [SCORES, ((1,), ones), ((1,), numbers(2)), ((2, 1), numbers(2))],
         constant=(1, 2, 3),
     ),
-    Row(
-        "CTCGreedyDecoder",
-        "",
-        lambda x: np.array([decoded(x)] * 2, float)[:, :, None, None],
-        [((5, 2, 3), path)],
-        constant=(0,),
-    ),
+    Row("CTCGreedyDecoder", "", lambda x: np.array([decoded(x)] * 2, float)[:, :, None, None], [((5, 2, 3), path)]),
     Row(
         "CTCGreedyDecoder accuracy",
         "",
         lambda x, label: np.array([2 / 3 if len(x) > 1 else 1 / 2, 0]).reshape(1, 2, 1, 1),
         [((5, 1, 3), path), ((1, 4), lambda rng, shape: np.array([[2.0, 2, 0, -1]]))],
-        constant=(0, 1),
     ),
     Row(
         "CTCGreedyDecoder of indicators",
@@ -119,7 +111,6 @@ ROWS = [
         ],
         [((5, 1, 3), path), ((5, 1), ones), ((3, 1), line([2, 0, 2]))],
         tops=3,
-        constant=(0, 1, 2),
     ),
     Row(
         "LabelsequenceAccuracy",
@@ -128,6 +119,5 @@ ROWS = [
             [spelled(s.argmax(1), 2) == [c for c in t if c != 2] for s, t in zip(x, label, strict=True)]
         ),
         [(6, 2, 3), ((6, 2), labels(3))],
-        constant=(0, 1),
     ),
 ]

@@ -106,7 +106,6 @@ ROWS = [
         "label_type: PIXEL bg_bias: 0.5 background_label: 1 ignore_label: 9",
         of_pixels(1),
         [IMAGE, ((2, 1, 6, 5), labels(4, 9))],
-        constant=(1,),
     ),
     Row(
         "SoftmaxWithLossExpectation",
@@ -130,7 +129,6 @@ ROWS = [
         "",
         lambda p, t: -np.where(t != 0, np.log(p), np.log(1 - p)).sum() / len(p),
         [((3, 4), between), ((3, 4), labels(2))],
-        constant=(1,),
         exact=False,
     ),
 ]

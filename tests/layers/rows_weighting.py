@@ -122,15 +122,14 @@ def of_bits(balanced):
 
 
 ROWS = [
-    Row("FocalLoss", "", focal(0.25, 2), [(4, 3, 2), ((4, 2), labels(3))], constant=(1,)),
+    Row("FocalLoss", "", focal(0.25, 2), [(4, 3, 2), ((4, 2), labels(3))]),
     Row(
         "FocalLoss with ignored labels",
         "focal_loss_param { alpha: 0.5 gama: 0.5 } loss_param { ignore_label: 9 }",
         focal(0.5, 0.5, 9),
         [(4, 3, 2), ((4, 2), labels(3, 9))],
-        constant=(1,),
     ),
-    Row("SoftmaxFocalLoss", "gamma: 0 alpha: 2", focal(2, 0), [(4, 3), ((4,), labels(3))], constant=(1,)),
+    Row("SoftmaxFocalLoss", "gamma: 0 alpha: 2", focal(2, 0), [(4, 3), ((4,), labels(3))]),
     Row(
         "WeightedSoftmaxWithLoss",
         "",
@@ -153,14 +152,13 @@ ROWS = [
         [BATCH, (BATCH, labels(2)), (BATCH, share)],
         constant=(1, 2),
     ),
-    Row("SigmoidCrossEntropyBalanceLoss", "", balanced, [MAPS, (MAPS, labels(3))], constant=(1,)),
-    Row("DiceCoefLoss", "", dice(), [(MAPS, share), (MAPS, labels(2))], constant=(1,)),
+    Row("SigmoidCrossEntropyBalanceLoss", "", balanced, [MAPS, (MAPS, labels(3))]),
+    Row("DiceCoefLoss", "", dice(), [(MAPS, share), (MAPS, labels(2))]),
     Row(
         "DiceCoefLoss of classes",
         "generalization: MULTICLASS_WEIGHTED ignore_label: 0",
         dice(True, 0),
         [(MAPS, share), (MAPS, labels(2))],
-        constant=(1,),
     ),
     Row(
         "MultiChannelSigmoidCrossEntropyLoss",
@@ -176,6 +174,6 @@ ROWS = [
         [(2, 35, 3, 2), ((2, 2, 3, 2), bits(35, 2))],
         constant=(1,),
     ),
-    Row("OrdinalRegressionLoss", "", ordinal, [(5, 6), ((5,), labels(4))], constant=(1,)),
+    Row("OrdinalRegressionLoss", "", ordinal, [(5, 6), ((5,), labels(4))]),
     Row("AngleLoss", "", angles, [((3, 3, 4), directions), ((3, 3, 4), known_directions)], constant=(1,), exact=False),
 ]
