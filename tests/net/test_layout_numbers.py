@@ -227,10 +227,10 @@ def numbers(text: str, engine: str, phase: str, seed: int, **options) -> dict[st
 def test_numbers_are_those_of_the_plain_layout(seed, engine, case):
     text = sandwich(BETWEEN[case])
     for phase in ("TRAIN", "TEST") if case in ("BatchNorm", "Dropout") else ("TRAIN",):
-        expected = numbers(text, "plain", phase, seed)
+        kept = numbers(text, "plain", phase, seed, keep=True)
+        expected = {name: array for name, array in kept.items() if not name.startswith("blob ")}
         compare(numbers(text, engine, phase, seed), expected)
         compare(numbers(text, engine, phase, seed, fuse=False), expected)
-        kept = numbers(text, "plain", phase, seed, keep=True)
         compare(numbers(text, engine, phase, seed, keep=True), kept)
 
 
