@@ -18,22 +18,26 @@ from caffelite.training import build_trainer
 
 # tests/layers compares each layer: here whole nets, each rule of updates, and what lasts over iterations.
 # The CPU is compared with Caffe on all cases (.ci/run).
-CASES = """
-    net_lenet net_autoencoder net_inception net_resnet net_siamese net_squeeze wide_conv7x7_s2 conv_group
-    deconv_pad_group solver_adadelta solver_adagrad solver_adam solver_nesterov solver_rmsprop solver_sgd_iter_size
-    solver_sgd_l1 resume_rmsprop bn_train_running share_weights lrn_across softmax_loss_spatial_ignore lstm
+IMAGES = """
+    net_lenet net_inception net_resnet net_squeeze wide_conv7x7_s2 conv_group deconv_pad_group bn_train_running
+    lrn_across softmax_loss_spatial_ignore
+""".split()
+ROWS = """
+    net_autoencoder net_siamese solver_adadelta solver_adagrad solver_adam solver_nesterov solver_rmsprop
+    solver_sgd_iter_size solver_sgd_l1 resume_rmsprop share_weights lstm
 """.split()
 
 ON_A_GPU = {"gpu": {}, "gpu eager": {"eager": "the test asks for it"}, "gpu channels last": {}}
 
 
-@pytest.fixture(
-    params=[
-        "fp32",
-        pytest.param("tf32", marks=pytest.mark.slow),
-        *(pytest.param(k, marks=pytest.mark.gpu) for k in ON_A_GPU),
-    ]
-)
+RUNS = [  # blobs that are no images lie in one order
+    *((name, "fp32") for name in IMAGES + ROWS),
+    *((name, "tf32") for name in IMAGES),
+    *(pytest.param(name, kind, marks=pytest.mark.gpu) for kind in ON_A_GPU for name in IMAGES + ROWS),
+]
+
+
+@pytest.fixture
 def dev(request):
     """The host's stand-in, with blobs in Caffe's order or channels last; or a GPU in strict float32."""
     if request.param not in ON_A_GPU:
@@ -48,7 +52,7 @@ def dev(request):
 
 @pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "dev"), RUNS, indirect=["dev"])
 def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, caplog):
     case = json.loads((golden_folder / name / "case.json").read_text())
     shutil.copytree(golden_folder / name, tmp_path / name)

@@ -1,5 +1,6 @@
 """Nets written as text: their graphs, and the mistakes in them with their places."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,8 +10,11 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
+from caffelite.layers import REGISTRY
 from caffelite.net import graph
 from caffelite.net.net import Net
+
+BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
 
 
 def build(
@@ -46,6 +50,16 @@ def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None
         assert message in line[len(start) :], f"{message!r} is not in {line!r}"
 
 
+def wrong(kind: str, fields: str, message: str, *shapes: tuple[int, ...], at=None, tops: str = "y") -> tuple[str, str]:
+    """A case of ``mistaken``: a layer over blobs x0, x1, … of these shapes, by default an image, and the message. at:
+    what is marked if no field or top is, the number of a bottom or "layer"."""
+    shapes = shapes or (IMAGE,) * min(1, REGISTRY[kind].bottoms[0])
+    names = [f"x{i}" for i in range(len(shapes))]
+    bottoms = ("@" * (i == at) + name for i, name in enumerate(names))
+    fed = inputs(**dict(zip(names, shapes, strict=True)))
+    return fed + "@" * (at == "layer") + layer(kind, *bottoms, body=fields, tops=tops), message
+
+
 def mistaken(*cases: tuple[str, str], before: str = "", phase: str = "TRAIN"):
     """A test that each net, after these layers, has the one mistake whose message stands beside it."""
 
@@ -64,11 +78,20 @@ def inputs(**shapes: tuple[int, ...]) -> str:
     )
 
 
+def body_of(kind: str, fields: str) -> str:
+    """Fields of a layer type's own message in that message; fields that begin with one of every layer as they are."""
+    first = re.match(r"@?(\w*)", fields)[1]
+    if first in {"", *pb.LayerParameter.DESCRIPTOR.fields_by_name} - {"type"} or kind not in REGISTRY:
+        return fields
+    return f"{REGISTRY[kind].field} {{ {fields} }}"
+
+
 def layer(kind: str, *bottoms: str, body: str = "", tops: str = "y", name: str = "layer") -> str:
-    """A layer over these blobs; an @ before the name of one marks its place. tops: their names, with spaces between."""
-    below = (f'bottom: {"@" * (b[0] == "@")}"{b.removeprefix("@")}" ' for b in bottoms)
-    above = (f'top: "{top}" ' for top in tops.split())
-    return f'layer {{ name: "{name}" type: "{kind}" {"".join((*below, *above))}{body} }}\n'
+    """A layer over these blobs; an @ before a name marks its place. body: see body_of; tops: their names, with
+    spaces between."""
+    names = [("bottom", b) for b in bottoms] + [("top", t) for t in tops.split()]
+    blobs = "".join(f'{what}: {"@" * (b[0] == "@")}"{b.removeprefix("@")}" ' for what, b in names)
+    return f'layer {{ name: "{name}" type: "{kind}" {blobs}{body_of(kind, body)} }}\n'
 
 
 def over(kind: str, body: str = "", tops: str = "y", **shapes: tuple[int, ...]) -> str:

@@ -20,6 +20,7 @@ WEIGHTS = {"lock": 3}  # few modules have any
 PARTS = {"net": 5, "layers": 5, "training": 5, "devices/cpu": 4, "data": 4, "parallel": 3, "": 4}
 LEFT_OUT = "devices/cuda/", "caffelite_pb2.py"  # what needs a GPU, what is generated
 KERNELS, KERNEL_SHARE = "devices/cpu/kernels/", 0.3
+COMPILED = {"kernel", "body", "exact", "njit", "overload", "intrinsic"}  # marks of functions that Numba compiles
 
 _TURNED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 _TURNED |= {"is": "is not", "is not": "is", "in": "not in", "not in": "in"}
@@ -180,7 +181,8 @@ def reach(path: str, source: bytes, line: int) -> tuple[str, list[int]]:
             function = node if isinstance(node, ast.FunctionDef) and line >= node.body[0].lineno else function
     if function is None:
         return "module", []
-    if any("jit" in ast.unparse(mark) for mark in function.decorator_list):
+    marks = {ast.unparse(mark).partition("(")[0] for mark in function.decorator_list}
+    if path.startswith(KERNELS) and marks & COMPILED:
         return "compiled", []
     body = getattr(statement, "body", None) or getattr(statement, "cases", None)
     last = min(_first(body[0]) - 1 if body else statement.end_lineno, statement.end_lineno)

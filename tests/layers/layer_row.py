@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from textnet import bind, inputs, layer
+from textnet import IMAGE, bind, body_of, inputs, layer
 
 from caffelite.layers import REGISTRY
 
 FILL = 'weight_filler { type: "gaussian" } bias_filler { type: "gaussian" }'
-BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
 BATCH_SIZE = "loss_param { normalization: BATCH_SIZE }"
 
 
@@ -41,7 +39,13 @@ def distributions(rng, shape):
     return values / values.sum(1, keepdims=True)
 
 
+def without_gradient(draw):
+    draw.constant = True
+    return draw
+
+
 def labels(classes: int, ignore: int | None = None):
+    @without_gradient
     def draw(rng, shape):
         values = rng.integers(0, classes, shape).astype(float)
         if ignore is not None:
@@ -51,22 +55,38 @@ def labels(classes: int, ignore: int | None = None):
     return draw
 
 
-@dataclass
 class Row:
-    """A layer: its message, its bottoms (shape, how they are drawn), and its tops by the oracle from bottoms and
-    parameters."""
+    """A layer: its type and what is special here, its fields, its tops by the oracle from bottoms and parameters, and
+    its bottoms: shapes of numbers off kinks, or (shape, how they are drawn); by default an image. fields: see
+    textnet.body_of. An oracle of one top gives its array alone."""
 
-    kind: str
-    body: str
-    bottoms: list[tuple[tuple[int, ...], Callable]]
-    oracle: Callable
-    tops: int = 1
-    constant: tuple[int, ...] = ()  # bottoms without gradient
-    phase: str = "TRAIN"
-    name: str = ""
-    exact: bool = True  # whether its gradients are the derivatives
-    source: list | None = field(default=None)
-    prepare: Callable = lambda net: None  # done to each net
+    def __init__(
+        self,
+        title: str,
+        fields: str,
+        oracle: Callable,
+        bottoms: Sequence[tuple] = (),
+        *,
+        tops: int = 1,
+        constant: Iterable[int] = (),  # other bottoms without gradient than labels and the like
+        phase: str = "TRAIN",
+        exact: bool = True,  # whether its gradients are the derivatives
+        source: list | None = None,
+        prepare: Callable = lambda net: None,  # done to each net
+    ):
+        self.kind, _, self.name = title.strip().partition(" ")
+        if not bottoms and REGISTRY[self.kind].bottoms[0]:
+            bottoms = (IMAGE,)
+        self.body = body_of(self.kind, fields)
+        self.bottoms = [bottom if callable(bottom[-1]) else (bottom, off_kinks) for bottom in bottoms]
+        self._oracle, self.tops = oracle, tops
+        labels = (i for i, (_, draw) in enumerate(self.bottoms) if hasattr(draw, "constant"))
+        self.constant = {*constant, *labels}
+        self.phase, self.exact, self.source, self.prepare = phase, exact, source, prepare
+
+    def oracle(self, *arrays: np.ndarray) -> list:
+        tops = self._oracle(*arrays)
+        return tops if isinstance(tops, (list, tuple)) else [tops]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".strip()
@@ -84,11 +104,11 @@ class Row:
             for i, (shape, (_, draw)) in enumerate(zip(self.shapes(batch), self.bottoms, strict=True))
         }
 
-    def text(self, batch: int | None = None, more: str = "") -> str:
+    def text(self, batch: int | None = None) -> str:
         below = " ".join(f'bottom: "x{i}"' for i in range(len(self.bottoms)))
         above = " ".join(f'top: "y{i}"' for i in range(self.tops))
         fed = inputs(**{f"x{i}": shape for i, shape in enumerate(self.shapes(batch))})
-        return fed + f'layer {{ name: "layer" type: "{self.kind}" {below} {above} {self.body} {more} }}\n'
+        return fed + f'layer {{ name: "layer" type: "{self.kind}" {below} {above} {self.body} }}\n'
 
     def under_losses(self, text: str) -> tuple[str, dict[str, tuple[int, ...]]]:
         """The net of a text with a EuclideanLoss over each top that has a gradient, and the shapes of the targets."""
@@ -130,9 +150,10 @@ def far(rng, shape):
 
 
 def numbers(rows: int):
-    return lambda rng, shape: rng.integers(0, rows, shape).astype(float)
+    return without_gradient(lambda rng, shape: rng.integers(0, rows, shape).astype(float))
 
 
+@without_gradient
 def starts(rng, shape):
     """cont of sequences: all start at the first two steps, one at the fourth."""
     cont = np.ones(shape)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import IMAGE, Row, off_kinks
+from layer_row import Row
+from textnet import IMAGE
 
 
 def unit(epsilon):
@@ -36,32 +37,15 @@ def unit_thirds(x):
 ROWS = [
     Row(
         "Netvlad",
-        'netvlad_param { cluster_num: 3 local_dim: 4 vlad_dim: 12 weight_filler { type: "gaussian" } }',
-        [((2, 3, 6, 5), off_kinks), (IMAGE, off_kinks)],
+        'cluster_num: 3 local_dim: 4 vlad_dim: 12 weight_filler { type: "gaussian" }',
         residuals,
+        [(2, 3, 6, 5), IMAGE],
     ),
-    Row("Intranorm", "intranorm_param { cluster_num: 3 }", [((2, 12), off_kinks)], unit_thirds),
-    Row(
-        "Spfilter",
-        "",
-        [(IMAGE, off_kinks), ((2, 3, 6, 5), off_kinks), ((2, 1, 6, 5), off_kinks)],
-        lambda a, b, s: [a * s, b * s],
-        tops=2,
-    ),
-    Row("SignedSqrt", "", [(IMAGE, off_kinks)], lambda x: [np.sign(x) * np.sqrt(abs(x))], exact=False),
-    Row("L2Normalize", "", [(IMAGE, off_kinks)], unit(1e-7)),
-    Row("NormalizationL2", "", [((3, 4), off_kinks)], unit(0)),
-    Row(
-        "SumPooling",
-        "sum_pooling_param { pool: SUM kernel_h: 2 kernel_w: 3 stride: 2 pad: 1 }",
-        [(IMAGE, off_kinks)],
-        summed,
-    ),
-    Row(
-        "SumPooling",
-        "sum_pooling_param { pool: SUM global_pooling: true }",
-        [(IMAGE, off_kinks)],
-        lambda x: [x.sum((2, 3), keepdims=True)],
-        name="of images",
-    ),
+    Row("Intranorm", "cluster_num: 3", unit_thirds, [(2, 12)]),
+    Row("Spfilter", "", lambda a, b, s: [a * s, b * s], [IMAGE, (2, 3, 6, 5), (2, 1, 6, 5)], tops=2),
+    Row("SignedSqrt", "", lambda x: np.sign(x) * np.sqrt(abs(x)), exact=False),
+    Row("L2Normalize", "", unit(1e-7)),
+    Row("NormalizationL2", "", unit(0), [(3, 4)]),
+    Row("SumPooling", "pool: SUM kernel_h: 2 kernel_w: 3 stride: 2 pad: 1", summed),
+    Row("SumPooling of images", "pool: SUM global_pooling: true", lambda x: x.sum((2, 3), keepdims=True)),
 ]

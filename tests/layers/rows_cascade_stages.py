@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import Row, off_kinks, share
+from layer_row import Row, share
 from rows_cascade import DEVIATION, MEAN, NORMAL, decoded, some_boxes
 
 SHARED = NORMAL.replace("bbox_reg_param {", "bbox_reg_param { cls_aware: false")
@@ -191,65 +191,47 @@ FED = [np.arange(72.0).reshape(1, 3, 4, 6), np.arange(36.0).reshape(1, 6, 2, 3),
 EVALUATED = [FED[0], GT, np.array([[4.0, 6.0]]), FED[3]]
 
 ROWS = [
+    Row("DetectionData", f"batch_size: 1 {MAP} output_gt_boxes: true", lambda: FED[:3], tops=3, source=FED),
+    Row("EvalData", "batch_size: 1", lambda: EVALUATED[:3], tops=3, source=EVALUATED),
     Row(
-        "DetectionData",
-        f"detection_data_param {{ batch_size: 1 {MAP} output_gt_boxes: true }}",
-        [],
-        lambda: FED[:3],
-        tops=3,
-        source=FED,
-    ),
-    Row("EvalData", "eval_data_param { batch_size: 1 }", [], lambda: EVALUATED[:3], tops=3, source=EVALUATED),
-    Row(
-        "ProposalTarget",
+        "ProposalTarget of a cascade",
         f"proposal_target_param {{ {TARGETS} }} {NORMAL}",
-        [((7, 5), rois), ((5, 8), objects)],
         stage_targets(4),
+        [((7, 5), rois), ((5, 8), objects)],
         tops=7,
-        constant=(0, 1),
-        name="of a cascade",
     ),
     Row(
-        "ProposalTarget",
+        "ProposalTarget of a cascade, shared",
         f"proposal_target_param {{ {TARGETS} bbox_thr_lw: 0.7 bbox_thr_hg: 0.9 }} {SHARED}",
-        [((7, 5), rois), ((5, 8), objects)],
         stage_targets(2, 0.7, 0.9),
+        [((7, 5), rois), ((5, 8), objects)],
         tops=7,
-        constant=(0, 1),
-        name="of a cascade, shared",
     ),
-    Row("BboxAccuracy", NORMAL, [((5, 16), off_kinks), ((5, 5), some_boxes), ((5, 6), matches)], accuracy(4), 2,
-        constant=(0, 1, 2)),
-    Row("BboxAccuracy", SHARED, [((5, 8), off_kinks), ((5, 5), some_boxes), ((5, 6), matches)], accuracy(2), 2,
-        constant=(0, 1, 2), name="shared"),
+    Row("BboxAccuracy", NORMAL, accuracy(4), [(5, 16), ((5, 5), some_boxes), ((5, 6), matches)], tops=2),
+    Row("BboxAccuracy shared", SHARED, accuracy(2), [(5, 8), ((5, 5), some_boxes), ((5, 6), matches)], tops=2),
     Row(
         "FrcnnOutput",
         f"frcnn_output_param {{ conf_thr: 0.25 iou_thr: 0.25 max_det_num: 4 }} {NORMAL}",
-        [((6, 3), share), ((6, 12), off_kinks), ((6, 5), one_image), ((1, 2), sizes)],
         found(3, 0.25, 0.25, 4),
-        constant=(0, 1, 2, 3),
+        [((6, 3), share), (6, 12), ((6, 5), one_image), ((1, 2), sizes)],
     ),
     Row(
-        "FrcnnOutput",
+        "FrcnnOutput shared",
         f"frcnn_output_param {{ conf_thr: 0.5 }} {SHARED}",
-        [((6, 3), share), ((6, 8), off_kinks), ((6, 5), one_image), ((1, 2), sizes)],
         found(2, 0.5, 0.5, 0),
-        constant=(0, 1, 2, 3),
-        name="shared",
+        [((6, 3), share), (6, 8), ((6, 5), one_image), ((1, 2), sizes)],
     ),
     Row(
-        "DetectionEvaluate",
-        "detection_evaluate_param { num_classes: 4 evaluate_difficult_gt: false }",
-        [((7, 7), detections), ((5, 8), objects), ((2, 2), sizes)],
+        "DetectionEvaluate of a cascade",
+        "num_classes: 4 evaluate_difficult_gt: false",
         evaluated,
-        constant=(0, 1, 2),
-        name="of a cascade",
+        [((7, 7), detections), ((5, 8), objects), ((2, 2), sizes)],
     ),
     Row(
         "HardMining",
-        "hard_mining_param { num_image: 2 num_roi_per_image: 3 }",
-        [((8, 1), losses), ((8, 5), of_images), ((8, 2, 3), off_kinks)],
+        "num_image: 2 num_roi_per_image: 3",
         mined,
-        2,
+        [((8, 1), losses), ((8, 5), of_images), (8, 2, 3)],
+        tops=2,
     ),
-]  # fmt: skip
+]

@@ -91,31 +91,26 @@ FILTERED = [((2, 3, 4, 5), off_kinks), ((2, 1, 4, 5), share), ((2, 2), sides)]
 
 ROWS = [
     Row(
-        "DomainTransform",
-        "domain_transform_param { num_iter: 2 spatial_sigma: 2 range_sigma: 1 }",
-        FILTERED,
-        smoothed(2, 2, 1, 0),
-        constant=(2,),
+        "DomainTransform", "num_iter: 2 spatial_sigma: 2 range_sigma: 1", smoothed(2, 2, 1, 0), FILTERED, constant=(2,)
     ),
-    Row("DomainTransformForwardOnly", "", FILTERED, smoothed(3, 50, 5, 0), constant=(2,)),
+    Row("DomainTransformForwardOnly", "", smoothed(3, 50, 5, 0), FILTERED),
     Row(
         "DenseCRF",
-        "dense_crf_param { max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30 }",
-        [(SCORES, off_kinks), ((2, 2), image_sizes), (SCORES, colors)],
+        "max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30",
         crf,
+        [SCORES, ((2, 2), image_sizes), (SCORES, colors)],
     ),
     Row(
-        "DenseCRF",
-        "dense_crf_param { max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30 }",
-        [(SCORES, off_kinks), ((2, 2), empty_sizes), (SCORES, colors)],
+        "DenseCRF images without pixels",
+        "max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30",
         crf,
-        name="images without pixels",
+        [SCORES, ((2, 2), empty_sizes), (SCORES, colors)],
     ),
     Row(
         "MultiStageMeanfield",
-        "multi_stage_meanfield_param { num_iterations: 3 theta_gamma: 2 theta_alpha: 4 theta_beta: 30 }",
-        [(SCORES, off_kinks), (SCORES, off_kinks), (SCORES, colors)],
+        "num_iterations: 3 theta_gamma: 2 theta_alpha: 4 theta_beta: 30",
         inferred,
+        [SCORES, SCORES, (SCORES, colors)],
         constant=(2,),
     ),
 ]

@@ -52,7 +52,7 @@ DETECTION = LOSS[:3]
 def loss(text, name, bottoms=LOSS, more="", **options):
     """Without objects of image 1 a batch of one tests the same."""
     body = f"multibox_loss_param {{ num_classes: {CLASSES} {text} }} {more}"
-    return Row("MultiBoxLoss", body, bottoms, multibox(CLASSES, **options), constant=(2, 3), name=name)
+    return Row(f"MultiBoxLoss {name}", body, multibox(CLASSES, **options), bottoms, constant=(2, 3))
 
 
 def focal(text, name, parameters, **options):
@@ -68,12 +68,12 @@ def refining(text, name, more, classes=CLASSES, **options):
     bottoms = [LOSS[0], ((2, PRIORS * classes), off_kinks), *LOSS[2:], *more]
     body = f"multibox_loss_param {{ num_classes: {classes} objectness_score: 0.5 {text} }}"
     oracle = multibox(classes, sure=0.5, **options)
-    return Row("MultiBoxLoss", body, bottoms, oracle, constant=range(2, len(bottoms)), name=name)
+    return Row(f"MultiBoxLoss {name}", body, oracle, bottoms, constant=range(2, len(bottoms)))
 
 
 def output(text, name, bottoms=DETECTION, **options):
     body = f"detection_output_param {{ num_classes: {CLASSES} {text} }}"
-    return Row("DetectionOutput", body, bottoms, detections(CLASSES, **options), constant=(2,), name=name)
+    return Row(f"DetectionOutput {name}", body, detections(CLASSES, **options), bottoms, constant=(2,))
 
 
 def refined(offsets, scores, priors, objectness, moves):
@@ -137,23 +137,20 @@ IN_VARIANCES = MATCHED | {"in_target": True}
 ROWS = [
     *(
         Row(
-            "DetectionOutput",
-            f"detection_output_param {{ num_classes: {CLASSES} code_type: CENTER_SIZE use_polygon: {kind} "
-            "confidence_threshold: 0.4 nms_param { nms_threshold: 0.3 } }",
-            [((2, PRIORS * (4 + count)), off_kinks), ((2, PRIORS * CLASSES), sure), DETECTION[2]],
+            f"DetectionOutput of TextBoxes++, {count} values",
+            f"num_classes: {CLASSES} code_type: CENTER_SIZE use_polygon: {kind} confidence_threshold: 0.4 "
+            "nms_param { nms_threshold: 0.3 }",
             outlined(count),
+            [(2, PRIORS * (4 + count)), ((2, PRIORS * CLASSES), sure), DETECTION[2]],
             constant=(2,),
-            name=f"of TextBoxes++, {count} values",
         )
         for kind, count in (("true", 8), ("false", 5))
     ),
     Row(
-        "PriorBox",
-        "prior_box_param { min_size: 6 max_size: 10 flip: false denser_prior_boxes: true }",
-        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        "PriorBox of TextBoxes++",
+        "min_size: 6 max_size: 10 flip: false denser_prior_boxes: true",
         prior_boxes([(side, side, 0, below) for side in (6, math.sqrt(60)) for below in (0, 0.5)]),
-        constant=(0, 1),
-        name="of TextBoxes++",
+        [FEATURE, PICTURE],
     ),
     focal("mining_type: NONE " + CENTERS, "of all priors", (0.25, 2), mining="NONE", **MATCHED),
     focal(CENTERS, "of hard negatives", (0.5, 1.5), **MATCHED),
@@ -163,31 +160,26 @@ ROWS = [
     refining(CENTERS, "of anchors' scores", ANCHORS[:1], **MATCHED),
     refining(CENTERS, "of RefineDet's anchors", (), classes=2, joined=True, **MATCHED),
     Row(
-        "DetectionOutput",
-        f"detection_output_param {{ num_classes: {CLASSES} code_type: CENTER_SIZE objectness_score: 0.25 "
-        "confidence_threshold: 0.05 nms_param { nms_threshold: 0.3 } }",
-        [DETECTION[0], ((2, PRIORS * CLASSES), sure), DETECTION[2], ((2, PRIORS * 2), sure), DETECTION[0]],
+        "DetectionOutput of RefineDet",
+        f"num_classes: {CLASSES} code_type: CENTER_SIZE objectness_score: 0.25 confidence_threshold: 0.05 "
+        "nms_param { nms_threshold: 0.3 }",
         refined,
-        constant=(2,),
-        name="of RefineDet",
+        [DETECTION[0], ((2, PRIORS * CLASSES), sure), DETECTION[2], ((2, PRIORS * 2), sure), DETECTION[0]],
     ),
     Row(
         "PriorBox",
-        "prior_box_param { variance: 0.5 min_size: 6 max_size: 10 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 0.5 "
-        "clip: true }",
-        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        "variance: 0.5 min_size: 6 max_size: 10 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 0.5 clip: true",
         prior_boxes(
             [(6, 6), (math.sqrt(60), math.sqrt(60)), (6 * ROOT, 6 / ROOT), (6 / ROOT, 6 * ROOT)],
             clip=True,
             variance=(0.5,) * 4,
         ),
-        constant=(0, 1),
+        [FEATURE, PICTURE],
     ),
     Row(
-        "PriorBox",
-        f"prior_box_param {{ min_size: 6 min_size: 9.5 aspect_ratio: 2 flip: false {VARIANCES} img_h: 40 img_w: 25 "
-        "step_h: 7 step_w: 8 offset: 0.25 }",
-        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        "PriorBox of given steps",
+        f"min_size: 6 min_size: 9.5 aspect_ratio: 2 flip: false {VARIANCES} img_h: 40 img_w: 25 step_h: 7 "
+        "step_w: 8 offset: 0.25",
         prior_boxes(
             [(6, 6), (6 * ROOT, 6 / ROOT), (9.5, 9.5), (9.5 * ROOT, 9.5 / ROOT)],
             offset=0.25,
@@ -195,13 +187,11 @@ ROWS = [
             image=(40, 25),
             variance=(0.125, 0.125, 0.25, 0.375),
         ),
-        constant=(0, 1),
-        name="of given steps",
+        [FEATURE, PICTURE],
     ),
     Row(
-        "PriorBox",
-        "prior_box_param { min_size: 6 max_size: 10 aspect_ratio: 2 flip: false clip: true second_offset_h: 1 }",
-        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        "PriorBox of TextBoxes",
+        "min_size: 6 max_size: 10 aspect_ratio: 2 flip: false clip: true second_offset_h: 1",
         prior_boxes(
             [
                 size + shift
@@ -210,14 +200,12 @@ ROWS = [
             ],
             clip=True,
         ),
-        constant=(0, 1),
-        name="of TextBoxes",
+        [FEATURE, PICTURE],
     ),
     Row(
-        "PriorBox",
-        "prior_box_param { min_size: 8 min_size: 16 min_size: 7 aspect_ratio: 2 flip: false density: 4 density: 1 "
-        "density: 3 step_h: 7 step_w: 8 }",
-        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        "PriorBox of FaceBoxes",
+        "min_size: 8 min_size: 16 min_size: 7 aspect_ratio: 2 flip: false density: 4 density: 1 density: "
+        "3 step_h: 7 step_w: 8",
         prior_boxes(
             [
                 *((7, 7, x, y) for y in (-0.5, -0.25, 0, 0.25) for x in (-0.5, -0.25, 0, 0.25)),
@@ -229,53 +217,86 @@ ROWS = [
             ],
             step=(7, 8),
         ),
-        constant=(0, 1),
-        name="of FaceBoxes",
+        [FEATURE, PICTURE],
     ),
     Row(
         "PriorBoxClustered",
-        f"prior_box_param {{ width: 7.5 height: 3 width: 4 height: 11.25 step: 9 {VARIANCES} }}",
-        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        f"width: 7.5 height: 3 width: 4 height: 11.25 step: 9 {VARIANCES}",
         prior_boxes([(7.5, 3), (4, 11.25)], step=(9, 9), variance=(0.125, 0.125, 0.25, 0.375)),
-        constant=(0, 1),
+        [FEATURE, PICTURE],
     ),
     loss("", "corners"),
-    loss("code_type: CENTER_SIZE overlap_threshold: 0.3 neg_overlap: 0.3 neg_pos_ratio: 1", "centers",
-         code="CENTER_SIZE", threshold=0.3, least=0.3, ratio=1),
-    loss("code_type: CORNER_SIZE loc_loss_type: L2 loc_weight: 2 match_type: BIPARTITE", "squares",
-         code="CORNER_SIZE", squares=True, weight=2, threshold=None),
+    loss(
+        "code_type: CENTER_SIZE overlap_threshold: 0.3 neg_overlap: 0.3 neg_pos_ratio: 1",
+        "centers",
+        code="CENTER_SIZE",
+        threshold=0.3,
+        least=0.3,
+        ratio=1,
+    ),
+    loss(
+        "code_type: CORNER_SIZE loc_loss_type: L2 loc_weight: 2 match_type: BIPARTITE",
+        "squares",
+        code="CORNER_SIZE",
+        squares=True,
+        weight=2,
+        threshold=None,
+    ),
     loss("conf_loss_type: LOGISTIC use_difficult_gt: false", "logistic", logistic=True, difficult=False),
-    loss("mining_type: NONE", "of all", mining="NONE", more="loss_param { normalization: FULL }",
-         divisor=lambda n, p: n * p),
-    loss("mining_type: NONE conf_loss_type: LOGISTIC", "logistic of all", mining="NONE", logistic=True,
-         more="loss_param { normalization: BATCH_SIZE }", divisor=lambda n, p: n),
-    loss("mining_type: HARD_EXAMPLE sample_size: 4 overlap_threshold: 0.1", "hard examples", mining="HARD_EXAMPLE",
-         samples=4, threshold=0.1),
+    loss(
+        "mining_type: NONE",
+        "of all",
+        mining="NONE",
+        more="loss_param { normalization: FULL }",
+        divisor=lambda n, p: n * p,
+    ),
+    loss(
+        "mining_type: NONE conf_loss_type: LOGISTIC",
+        "logistic of all",
+        mining="NONE",
+        logistic=True,
+        more="loss_param { normalization: BATCH_SIZE }",
+        divisor=lambda n, p: n,
+    ),
+    loss(
+        "mining_type: HARD_EXAMPLE sample_size: 4 overlap_threshold: 0.1",
+        "hard examples",
+        mining="HARD_EXAMPLE",
+        samples=4,
+        threshold=0.1,
+    ),
     loss("share_location: false mining_type: NONE", "a box for each class", SEPARATE, mining="NONE", separate=True),
     loss("use_prior_for_matching: false overlap_threshold: 0.2", "matching predictions", predicted=True, threshold=0.2),
-    loss("encode_variance_in_target: true code_type: CENTER_SIZE", "variances in targets", in_target=True,
-         code="CENTER_SIZE"),
+    loss(
+        "encode_variance_in_target: true code_type: CENTER_SIZE",
+        "variances in targets",
+        in_target=True,
+        code="CENTER_SIZE",
+    ),
     loss("bp_inside: true", "inside", inside=True),
     loss("ignore_cross_boundary_bbox: true overlap_threshold: 0.2", "no crossing", cross=False, threshold=0.2),
     output("", "corners"),
-    output("code_type: CENTER_SIZE nms_param { nms_threshold: 0.6 eta: 0.9 } confidence_threshold: 0.1", "centers",
-           code="CENTER_SIZE", threshold=0.6, eta=0.9, above=0.1),
+    output(
+        "code_type: CENTER_SIZE nms_param { nms_threshold: 0.6 eta: 0.9 } confidence_threshold: 0.1",
+        "centers",
+        code="CENTER_SIZE",
+        threshold=0.6,
+        eta=0.9,
+        above=0.1,
+    ),
     output("nms_param { top_k: 4 } keep_top_k: 3 code_type: CORNER_SIZE", "few", most=4, keep=3, code="CORNER_SIZE"),
     output("share_location: false", "a box for each class", [SEPARATE[0], *DETECTION[1:]], separate=True),
     output("confidence_threshold: 100", "nothing", above=100),
     Row(
         "DetectionEvaluate",
-        f"detection_evaluate_param {{ num_classes: {CLASSES} overlap_threshold: 0.2 }}",
-        [((1, 1, 7, 7), found), ((1, 1, 6, 8), objects)],
+        f"num_classes: {CLASSES} overlap_threshold: 0.2",
         evaluated(CLASSES, 0.2),
-        constant=(0, 1),
+        [((1, 1, 7, 7), found), ((1, 1, 6, 8), objects)],
     ),
     Row(
-        "DetectionEvaluate",
-        f"detection_evaluate_param {{ num_classes: {CLASSES} overlap_threshold: 0.1 evaluate_difficult_gt: false }}",
-        [((1, 1, 9, 7), found), ((1, 1, 8, 8), objects)],
+        "DetectionEvaluate without difficult ones",
+        f"num_classes: {CLASSES} overlap_threshold: 0.1 evaluate_difficult_gt: false",
         evaluated(CLASSES, 0.1, False),
-        constant=(0, 1),
-        name="without difficult ones",
+        [((1, 1, 9, 7), found), ((1, 1, 8, 8), objects)],
     ),
-]  # fmt: skip
+]

@@ -40,11 +40,11 @@ def grids(x, labels):
 ROWS = [
     Row(
         "DetectNetTransformation",
-        "transform_param { mean_value: 10 mean_value: 20 mean_value: 30 } "
-        "detectnet_groundtruth_param { image_size_x: 12 image_size_y: 8 obj_norm: true "
-        "object_class { src: 1 dst: 0 } object_class { src: 3 dst: 1 } }",
-        [((2, 3, 8, 12), pixels), ((2, 1, 4, 7), objects)],
+        "transform_param { mean_value: 10 mean_value: 20 mean_value: 30 } detectnet_groundtruth_param "
+        "{ image_size_x: 12 image_size_y: 8 obj_norm: true object_class { src: 1 dst: 0 } "
+        "object_class { src: 3 dst: 1 } }",
         grids,
+        [((2, 3, 8, 12), pixels), ((2, 1, 4, 7), objects)],
         tops=2,
         phase="TEST",
     )

@@ -6,7 +6,8 @@ import zlib
 
 import numpy as np
 import reference
-from layer_row import BATCH, IMAGE, Row, distinct, labels, numbers, off_kinks, share
+from layer_row import Row, distinct, labels, share
+from textnet import BATCH, IMAGE
 
 SCORES, CLASSES = (4, 6), 5
 
@@ -84,13 +85,12 @@ def contrast(push):
 
 def margin_row(kind, m, more="", number=0.0):
     return Row(
-        "MarginInnerProduct",
-        f'margin_inner_product_param {{ num_output: 3 type: {kind} weight_filler {{ type: "gaussian" }} {more} }}',
-        [(BATCH, off_kinks), ((2,), labels(3))],
+        f"MarginInnerProduct {kind.lower()}",
+        f'num_output: 3 type: {kind} weight_filler {{ type: "gaussian" }} {more}',
         margin(m, number),
+        [BATCH, ((2,), labels(3))],
         tops=2,
         constant=(1,),
-        name=kind.lower(),
         exact=False,
     )
 
@@ -104,139 +104,86 @@ ROWS = [
     margin_row("QUADRUPLE", 4, "base: 0 lambda_min: 5", 5.0),
     Row(
         "CenterLoss",
-        'center_loss_param { num_output: 3 center_filler { type: "gaussian" } }',
-        [((5, 4), off_kinks), ((5,), labels(3))],
+        'num_output: 3 center_filler { type: "gaussian" }',
         centers,
-        constant=(1,),
+        [(5, 4), ((5,), labels(3))],
         exact=False,
     ),
-    Row("Insanity", "", [(IMAGE, off_kinks)], insanity(5, 10)),
-    Row("Insanity", "insanity_param { lb: -2 ub: 3 }", [((3, 5), off_kinks)], insanity(-2, 3), name="negative"),
+    Row("Insanity", "", insanity(5, 10)),
+    Row("Insanity negative", "lb: -2 ub: 3", insanity(-2, 3), [(3, 5)]),
+    Row("Insanity TEST", "lb: 2 ub: 4", lambda x: np.where(x > 0, x, x / (2 / np.log(2))), phase="TEST"),
+    Row("Flip", "", lambda x: x[..., ::-1]),
+    Row("Flip upside down", "flip_width: false flip_height: true", lambda x: x[:, :, ::-1]),
+    Row("Normalize NormFace", "normalize_param { bp_norm: true }", normalise(2), tops=2),
     Row(
-        "Insanity",
-        "insanity_param { lb: 2 ub: 4 }",
-        [(IMAGE, off_kinks)],
-        lambda x: [np.where(x > 0, x, x / (2 / np.log(2)))],
-        phase="TEST",
-        name="TEST",
+        "Normalize NormFace L1", 'normalize_param { normalize_type: "L1" bp_norm: true }', normalise(1), [BATCH], tops=2
     ),
-    Row("Flip", "", [(IMAGE, off_kinks)], lambda x: [x[..., ::-1]]),
+    Row("InnerDistance", DISTANCE, distances(2), [SCORES]),
+    Row("InnerDistance of blobs", 'distance_type: "L1"', distances(1), [SCORES, (5, 6)]),
     Row(
-        "Flip",
-        "flip_param { flip_width: false flip_height: true }",
-        [(IMAGE, off_kinks)],
-        lambda x: [x[:, :, ::-1]],
-        name="upside down",
-    ),
-    Row("Normalize", "normalize_param { bp_norm: true }", [(IMAGE, off_kinks)], normalise(2), tops=2, name="NormFace"),
-    Row(
-        "Normalize",
-        'normalize_param { normalize_type: "L1" bp_norm: true }',
-        [(BATCH, off_kinks)],
-        normalise(1),
-        tops=2,
-        name="NormFace L1",
-    ),
-    Row(
-        "InnerDistance",
-        f"inner_distance_param {{ {DISTANCE} }}",
-        [(SCORES, off_kinks)],
-        distances(2),
-    ),
-    Row(
-        "InnerDistance",
-        'inner_distance_param { distance_type: "L1" }',
-        [(SCORES, off_kinks), ((5, 6), off_kinks)],
-        distances(1),
-        name="of blobs",
-    ),
-    Row(
-        "InnerDistance",
-        f"inner_distance_param {{ {DISTANCE} normalize: true update_center_only: true }}",
-        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        "InnerDistance of the label",
+        f"{DISTANCE} normalize: true update_center_only: true",
         distances(2),  # of the weights as they are stored then
+        [SCORES, (SCORES[:1], labels(5))],
         constant=(1,),
-        name="of the label",
         exact=False,
     ),
     Row(
-        "InnerProduct",
-        f"inner_product_param {{ {DISTANCE} normalize: true bias_term: false }}",
-        [(SCORES, off_kinks)],
-        lambda x, w: [x @ w.T],  # of the weights as they are stored then
-        name="of unit rows",
+        "InnerProduct of unit rows",
+        f"{DISTANCE} normalize: true bias_term: false",
+        lambda x, w: x @ w.T,  # of the weights as they are stored then
+        [SCORES],
         exact=False,
     ),
+    Row("InnerProduct of blobs", 'bias_filler { type: "gaussian" }', lambda x, w, b: x @ w.T + b, [SCORES, (5, 6)]),
+    Row("ChannelScale", "", lambda x, s: x * s, [IMAGE, ((2, 1, 6, 5), share)]),
     Row(
-        "InnerProduct",
-        'inner_product_param { bias_filler { type: "gaussian" } }',
-        [(SCORES, off_kinks), ((5, 6), off_kinks)],
-        lambda x, w, b: [x @ w.T + b],
-        name="of blobs",
-    ),
-    Row(
-        "ChannelScale",
-        "",
-        [(IMAGE, off_kinks), ((2, 1, 6, 5), share)],
-        lambda x, s: [x * s],
-    ),
-    Row(
-        "ChannelScale",
-        "channel_scale_param { global_scale: true max_global_scale: 0.5 min_global_scale: 0.25 }",
-        [(BATCH, off_kinks), ((2,), share)],
+        "ChannelScale global",
+        "global_scale: true max_global_scale: 0.5 min_global_scale: 0.25",
         lambda x, s, g: [x * g, g],
+        [BATCH, ((2,), share)],
         tops=2,
         constant=(1,),
-        name="global",
         exact=False,
     ),
     Row(
         "LabelSpecificAdd",
-        "label_specific_add_param { bias: -0.5 }",
-        [(SCORES, numbers(5)), (SCORES[:1], labels(5))],
+        "bias: -0.5",
         by_label(lambda x, own: np.where(own & (x > 0.5), x - 0.5, x)),
+        [(SCORES, lambda rng, shape: rng.integers(0, 5, shape).astype(float)), (SCORES[:1], labels(5))],
         constant=(1,),
     ),
     Row(
         "LabelSpecificRescale",
-        "label_specific_rescale_param { positive_weight: 3 negative_weight: 0.5 bias_fix: true }",
-        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        "positive_weight: 3 negative_weight: 0.5 bias_fix: true",
         by_label(lambda x, own: np.where(own, 3 * x - 2, x / 2)),
-        constant=(1,),
+        [SCORES, (SCORES[:1], labels(5))],
     ),
     Row(
-        "LabelSpecificRescale",
-        "label_specific_rescale_param { positive_weight_base: 1.5 gamma: 1 power: 1 positive_weight_min: 0.5 "
-        "for_ip: true power_on_positive: true }",
-        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        "LabelSpecificRescale powers",
+        "positive_weight_base: 1.5 gamma: 1 power: 1 positive_weight_min: 0.5 for_ip: true power_on_positive: true",
         by_label(lambda x, own: np.where(own & (x > 0), np.abs(x) ** 0.75, x)),
-        constant=(1,),
-        name="powers",
+        [SCORES, (SCORES[:1], labels(5))],
     ),
     Row(
-        "Accuracy",
-        "accuracy_param { min_is_better: true }",
+        "Accuracy of distances",
+        "min_is_better: true",
+        lambda x, label: (np.argmin(x, 1) == label).mean(),
         [((9, 3), distinct), ((9,), labels(3))],
-        lambda x, label: [(np.argmin(x, 1) == label).mean()],
-        name="of distances",
     ),
     Row(
         "GeneralContrastiveLoss",
-        "general_contrastive_loss_param { positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 "
-        "positive_outlier_thresh: 90 }",
-        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        "positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 positive_outlier_thresh: 90",
         contrast(lambda gap, x: np.maximum(gap, 0) / 4),
+        [SCORES, (SCORES[:1], labels(5))],
         tops=2,
-        constant=(1,),
     ),
     Row(
-        "GeneralContrastiveLoss",
-        "general_contrastive_loss_param { positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 "
-        "positive_outlier_thresh: 90 exp_negative_weight: true }",
-        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        "GeneralContrastiveLoss of powers",
+        "positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 positive_outlier_thresh: 90 "
+        "exp_negative_weight: true",
         contrast(lambda gap, x: np.where(gap > 0, np.exp(-x), 0) / 4),
+        [SCORES, (SCORES[:1], labels(5))],
         tops=2,
-        constant=(1,),
-        name="of powers",
     ),
 ]

@@ -187,7 +187,7 @@ XS = [((2, CLASSES, 3, 4), predictions(CLASSES)), ((2, 4, 3, 4), predictions(0))
 def loss(kind, body, bottoms, oracle, name=""):
     """exact: the second number of the top has no gradient, as in the forks."""
     constant = (len(bottoms) - 1,)
-    return Row(kind, body, bottoms, oracle, constant=constant, exact=False, name=name)
+    return Row(f"{kind} {name}", body, oracle, bottoms, constant=constant, exact=False)
 
 
 ROWS = [
@@ -212,6 +212,6 @@ ROWS = [
         XS,
         hardest_of_group,
     ),
-    Row("DetectionAccuracy", f"detection_accuracy_param {{ {ONE} top_k: 2 bg_threshold: 0.25 }}", X, of_one, 2),
-    Row("DetectionGroupAccuracy", f"detection_group_accuracy_param {{ {GROUP} }} {NORMAL}", XS, of_group, 2),
+    Row("DetectionAccuracy", f"{ONE} top_k: 2 bg_threshold: 0.25", of_one, X, tops=2),
+    Row("DetectionGroupAccuracy", f"detection_group_accuracy_param {{ {GROUP} }} {NORMAL}", of_group, XS, tops=2),
 ]

@@ -6,10 +6,11 @@ import zlib
 
 import numpy as np
 import reference
-from layer_row import BATCH, FILL, IMAGE, Row, labels, off_kinks, starts
+from layer_row import Row, labels, off_kinks, starts
 from reference import convolution
 from rows_segmentation import places, unpooled
 from rows_yolo import ANCHORS, BIASES, PREDICTIONS, grid, iou, sigmoid
+from textnet import BATCH, IMAGE
 
 from caffelite.devices import Window
 
@@ -52,13 +53,12 @@ def large_margin(m, number):
 def large_margin_row(kind, m, number):
     p = f'num_output: 3 type: {kind} base: 0 lambda_min: {number} weight_filler {{ type: "gaussian" }}'
     return Row(
-        "LargeMarginInnerProduct",
-        f"largemargin_inner_product_param {{ {p} }}",
-        [((5, 4), off_kinks), ((5,), labels(3))],
+        f"LargeMarginInnerProduct {kind.lower()}",
+        p,
         large_margin(m, number),
+        [(5, 4), ((5,), labels(3))],
         tops=2,
         constant=(1,),
-        name=kind.lower(),
     )
 
 
@@ -135,31 +135,29 @@ def judged(score, overlap):
 def eval_row(kind, score, nms):
     p = f"side: 3 num_class: 3 num_object: 2 threshold: 0.25 nms: {nms} score_type: {kind} {BIASES}"
     return Row(
-        "EvalDetection",
-        f"eval_detection_param {{ {p} }}",
-        [((*PREDICTIONS[:2], 3, 3), off_kinks), ((1, 1, 5, 8), objects)],
+        f"EvalDetection {kind.lower()}",
+        p,
         judged(score, nms if nms >= 0 else 2),
+        [(*PREDICTIONS[:2], 3, 3), ((1, 1, 5, 8), objects)],
         constant=(0, 1),
         phase="TEST",
-        name=kind.lower(),
     )
 
 
 ROWS = [
     Row(
         "Unpooling",
-        "unpooling_param { kernel_size: 2 stride: 2 unpool_h: 5 unpool_w: 7 }",
-        [((2, 3, 2, 3), off_kinks), ((2, 3, 2, 3), places)],
+        "kernel_size: 2 stride: 2 unpool_h: 5 unpool_w: 7",
         unpooled(5, 7),
+        [(2, 3, 2, 3), ((2, 3, 2, 3), places)],
         constant=(1,),
     ),
     Row(
-        "Unpooling",
-        "unpooling_param { kernel_size: 3 stride: 2 }",
-        [((2, 3, 2, 3), off_kinks), ((2, 3, 2, 3), places)],
+        "Unpooling of any size",
+        "kernel_size: 3 stride: 2",
         unpooled(5, 7),
+        [(2, 3, 2, 3), ((2, 3, 2, 3), places)],
         constant=(1,),
-        name="of any size",
     ),
     eval_row("MULTIPLY", lambda o, c: o * c, 0.45),
     eval_row("OBJ", lambda o, c: o, 0.3),
@@ -168,89 +166,58 @@ ROWS = [
     large_margin_row("DOUBLE", 2, 0.0),
     large_margin_row("TRIPLE", 3, 0.5),
     large_margin_row("QUADRUPLE", 4, 3.0),
-    Row("Lstm", f"lstm_param {{ num_output: 3 {FILL} }}", [((4, 2), off_kinks)], lstm(1)),
+    Row("Lstm", "num_output: 3", lstm(1), [(4, 2)]),
+    Row("Lstm of three axes", "num_output: 3", lstm(2), [(4, 2, 3), ((4, 2), starts)]),
     Row(
-        "Lstm",
-        f"lstm_param {{ num_output: 3 {FILL} }}",
-        [((4, 2, 3), off_kinks), ((4, 2), starts)],
-        lstm(2),
-        constant=(1,),
-        name="of three axes",
+        "Lstm of limited gradients", "num_output: 2 clipping_threshold: 1e6", lstm(1), [(6, 1, 2, 2), ((6, 1), starts)]
     ),
+    Row("Reverse", "", lambda x: x[::-1]),
+    Row("Reverse of columns", "axis: -1", lambda x: x[..., ::-1]),
+    Row("Transpose", "dim: 3 dim: 2 dim: 0 dim: 1", lambda x: x.transpose(3, 2, 0, 1)),
+    Row("SeLu", "", selu(*np.float32([1.050700987, 1.67326324]).astype(float))),
+    Row("SeLu negative", "lambda: 2 alpha: -0.5", selu(2, -0.5), [BATCH]),
+    Row("SeLuDropout", "dropout_ratio: 0.25 alpha: -1.5", alpha_dropout),
+    Row("SeLuDropout TEST", "", lambda x: x, [BATCH], phase="TEST"),
+    Row("Quant", f"{CENTERS} negative_slope: 0.25", nearest, [(IMAGE, wide)], exact=False),
     Row(
-        "Lstm",
-        f"lstm_param {{ num_output: 2 clipping_threshold: 1e6 {FILL} }}",
-        [((6, 1, 2, 2), off_kinks), ((6, 1), starts)],
-        lstm(1),
-        constant=(1,),
-        name="of limited gradients",
-    ),
-    Row("Reverse", "", [(IMAGE, off_kinks)], lambda x: [x[::-1]]),
-    Row("Reverse", "reverse_param { axis: -1 }", [(IMAGE, off_kinks)], lambda x: [x[..., ::-1]], name="of columns"),
-    Row(
-        "Transpose",
-        "transpose_param { dim: 3 dim: 2 dim: 0 dim: 1 }",
-        [(IMAGE, off_kinks)],
-        lambda x: [x.transpose(3, 2, 0, 1)],
-    ),
-    Row("SeLu", "", [(IMAGE, off_kinks)], selu(*np.float32([1.050700987, 1.67326324]).astype(float))),
-    Row("SeLu", "selu_param { lambda: 2 alpha: -0.5 }", [(BATCH, off_kinks)], selu(2, -0.5), name="negative"),
-    Row("SeLuDropout", "selu_dropout_param { dropout_ratio: 0.25 alpha: -1.5 }", [(IMAGE, off_kinks)], alpha_dropout),
-    Row("SeLuDropout", "", [(BATCH, off_kinks)], lambda x: [x], phase="TEST", name="TEST"),
-    Row("Quant", f"quant_param {{ {CENTERS} negative_slope: 0.25 }}", [(IMAGE, wide)], nearest, exact=False),
-    Row(
-        "Quant",
-        'quant_param { forward_func: "sign" backward_func: "hard_tanh" clip_thr: 1 }',
+        "Quant of signs",
+        'forward_func: "sign" backward_func: "hard_tanh" clip_thr: 1',
+        lambda x: np.where(x < 0, -1.0, 1.0),
         [(BATCH, wide)],
-        lambda x: [np.where(x < 0, -1.0, 1.0)],
-        name="of signs",
         exact=False,
     ),
     Row(
-        "Quant",
-        'quant_param { forward_func: "hard_tanh" backward_func: "hard_tanh" clip_thr: 1 }',
+        "Quant hard tanh",
+        'forward_func: "hard_tanh" backward_func: "hard_tanh" clip_thr: 1',
+        lambda x: np.clip(x, -1, 1),
         [(BATCH, wide)],
-        lambda x: [np.clip(x, -1, 1)],
-        name="hard tanh",
     ),
-    Row(
-        "Quant",
-        'quant_param { forward_func: "relu" negative_slope: 0.25 }',
-        [(BATCH, off_kinks)],
-        lambda x: [np.where(x < 0, x / 4, x)],
-        name="relu",
-    ),
+    Row("Quant relu", 'forward_func: "relu" negative_slope: 0.25', lambda x: np.where(x < 0, x / 4, x), [BATCH]),
     Row(
         "BinaryConvolution",
-        f"convolution_param {{ num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 2 {FILL} }} "
+        "convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 2 } "
         "binary_convolution_param { use_alpha: true }",
-        [(IMAGE, off_kinks)],
-        lambda x, w, b: [convolution(x, binary(w), b, Window((3, 3), (2, 2), (1, 1)), 2)],
+        lambda x, w, b: convolution(x, binary(w), b, Window((3, 3), (2, 2), (1, 1)), 2),
         exact=False,
     ),
     Row(
-        "BinaryConvolution",
-        f"convolution_param {{ num_output: 3 kernel_size: 2 {FILL} }} "
-        "binary_convolution_param { use_binarization: false }",
-        [(IMAGE, off_kinks)],
-        lambda x, w, b: [convolution(x, w, b, Window((2, 2)), 1)],
-        name="of full weights",
+        "BinaryConvolution of full weights",
+        "convolution_param { num_output: 3 kernel_size: 2 } binary_convolution_param { use_binarization: false }",
+        lambda x, w, b: convolution(x, w, b, Window((2, 2)), 1),
     ),
     Row(
         "BinaryInnerProduct",
-        f"inner_product_param {{ num_output: 4 {FILL} }} binary_inner_product_param {{ use_alpha: true }}",
-        [(IMAGE, off_kinks)],
-        lambda x, w, b: [x.reshape(len(x), -1) @ binary(w).T + b],
+        "inner_product_param { num_output: 4 } binary_inner_product_param { use_alpha: true }",
+        lambda x, w, b: x.reshape(len(x), -1) @ binary(w).T + b,
         exact=False,
     ),
     Row(
-        "BinaryInnerProduct",
-        f"inner_product_param {{ num_output: 4 bias_term: false {FILL} }}",
-        [(BATCH, off_kinks)],
-        lambda x, w: [x @ binary(w, False).T],
-        name="of signs",
+        "BinaryInnerProduct of signs",
+        "num_output: 4 bias_term: false",
+        lambda x, w: x @ binary(w, False).T,
+        [BATCH],
         exact=False,
     ),
-    Row("Sparsify", "", [(BATCH, off_kinks)], lambda x: [x]),
-    Row("Sparsify", "sparsify_param { thre: 0.5 }", [(IMAGE, wide)], shrunk, name="of a threshold"),
+    Row("Sparsify", "", lambda x: x, [BATCH]),
+    Row("Sparsify of a threshold", "thre: 0.5", shrunk, [(IMAGE, wide)]),
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from layer_row import BATCH, IMAGE, Row, labels, off_kinks
+from layer_row import Row, labels
+from textnet import BATCH
 
 
 def coral(a, b):
@@ -63,43 +64,25 @@ def entropy(x):
 ROWS = [
     Row(
         "MMDLoss",
-        "mmd_param { kernel_num: 3 kernel_mul: 4 }",
-        [((5, 3), off_kinks), ((4, 3), off_kinks)],
+        "kernel_num: 3 kernel_mul: 4",
         lambda s, t: discrepancy(spread_kernels(np.concatenate([s, t]), 3, 4), len(s)),
+        [(5, 3), (4, 3)],
         exact=False,
     ),
+    Row("JMMDLoss", "sigma: 1.5 label_kernel_num: 2", joint, [(5, 3), (4, 3), (5, 2), (4, 2)], exact=False),
+    Row("EntropyLoss", "", entropy, [(4, 3, 2)]),
     Row(
-        "JMMDLoss",
-        "jmmd_param { sigma: 1.5 label_kernel_num: 2 }",
-        [((5, 3), off_kinks), ((4, 3), off_kinks), ((5, 2), off_kinks), ((4, 2), off_kinks)],
-        joint,
-        exact=False,
-    ),
-    Row("EntropyLoss", "", [((4, 3, 2), off_kinks)], entropy),
-    Row(
-        "EntropyLoss",
-        "entropy_param { threshold: 0.3 }",
+        "EntropyLoss of probabilities",
+        "threshold: 0.3",
+        lambda p: -np.where(p < 0.3, 0, p * np.log(p)).sum() / len(p),
         [((4, 3), lambda rng, shape: 0.05 + rng.integers(0, 9, shape) / 10)],
-        lambda p: [-np.where(p < 0.3, 0, p * np.log(p)).sum() / len(p)],
-        name="of probabilities",
     ),
     Row(
-        "OuterProduct",
-        "",
-        [((3, 4), off_kinks), ((3, 2, 1, 1), off_kinks)],
-        lambda a, b: [np.einsum("ni,njkl->nikj", a, b).transpose(0, 2, 1, 3)],
+        "OuterProduct", "", lambda a, b: np.einsum("ni,njkl->nikj", a, b).transpose(0, 2, 1, 3), [(3, 4), (3, 2, 1, 1)]
     ),
-    Row(
-        "GradientScaler", "gradient_scaler_param { lower_bound: 0.5 }", [(IMAGE, off_kinks)], lambda x: [x], exact=False
-    ),
-    Row("CORALLoss", "", [((6, 4), off_kinks), ((5, 4), off_kinks)], coral),
-    Row("TripletLoss", "triplet_loss_param { margin: 0.5 }", [((6, 2, 2), off_kinks)] * 3, triplets(0.5)),
-    Row("TripletLoss", "", [(BATCH, off_kinks)] * 3, triplets(1), name="of two"),
-    Row(
-        "LiftedStructSimilaritySoftmaxLoss",
-        "lifted_struct_sim_softmax_loss_param { margin: 0.25 }",
-        [((8, 3), off_kinks), ((8,), labels(3))],
-        lifted(0.25),
-        constant=(1,),
-    ),
+    Row("GradientScaler", "lower_bound: 0.5", lambda x: x, exact=False),
+    Row("CORALLoss", "", coral, [(6, 4), (5, 4)]),
+    Row("TripletLoss", "margin: 0.5", triplets(0.5), [(6, 2, 2), (6, 2, 2), (6, 2, 2)]),
+    Row("TripletLoss of two", "", triplets(1), [BATCH, BATCH, BATCH]),
+    Row("LiftedStructSimilaritySoftmaxLoss", "margin: 0.25", lifted(0.25), [(8, 3), ((8,), labels(3))]),
 ]

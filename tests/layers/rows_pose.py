@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import IMAGE, Row, distinct, off_kinks
+from layer_row import Row, distinct
+from textnet import IMAGE
 
 
 def partly_unknown(rng, shape):
@@ -74,25 +75,18 @@ FED = [np.arange(2 * 3 * 4 * 4.0).reshape(2, 3, 4, 4), np.arange(2 * 5 * 2 * 2.0
 SIZES = "batchsize: 2 cropsize: 4 outsize: 4 label_width: 2 label_height: 2"
 
 ROWS = [
-    Row("CPMData", "cpm_transform_param { num_parts: 43 }", [], lambda: FED, tops=2, source=FED),
-    Row("DataHeatmap", f"heatmap_data_param {{ {SIZES} }}", [], lambda: FED, tops=2, source=FED),
+    Row("CPMData", "cpm_transform_param { num_parts: 43 }", lambda: FED, tops=2, source=FED),
+    Row("DataHeatmap", SIZES, lambda: FED, tops=2, source=FED),
     Row(
-        "EuclideanLossHeatmap",
-        "",
-        [(IMAGE, off_kinks), (IMAGE, partly_unknown), (IMAGE, off_kinks)],
-        heatmap_loss,
-        constant=(1, 2),
-        exact=False,
+        "EuclideanLossHeatmap", "", heatmap_loss, [IMAGE, (IMAGE, partly_unknown), IMAGE], constant=(1, 2), exact=False
     ),
     Row(
         "ImResize",
-        "imresize_param { target_spatial_height: 9 target_spatial_width: 5 scale_gap: 0.5 }",
-        [((2, 3, 8, 6), off_kinks)],
+        "target_spatial_height: 9 target_spatial_width: 5 scale_gap: 0.5",
         resized([(0, 0), (2, 1)], (9, 5)),
+        [(2, 3, 8, 6)],
     ),
-    Row(
-        "ImResize", "imresize_param { factor: 2 }", [((1, 2, 4, 3), off_kinks)], resized([(0, 0)], (8, 6)), name="twice"
-    ),
-    Row("Nms", "nms_param { threshold: 0.5 num_parts: 2 max_peaks: 3 }", [((2, 3, 9, 8), distinct)], peaks(0.5, 2, 3)),
-    Row("Maximum", "", [(IMAGE, distinct)], highest),
+    Row("ImResize twice", "factor: 2", resized([(0, 0)], (8, 6)), [(1, 2, 4, 3)]),
+    Row("Nms", "threshold: 0.5 num_parts: 2 max_peaks: 3", peaks(0.5, 2, 3), [((2, 3, 9, 8), distinct)]),
+    Row("Maximum", "", highest, [(IMAGE, distinct)]),
 ]

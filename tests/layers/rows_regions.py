@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import oracles_regions as oracles
-from layer_row import Row, distinct, labels, off_kinks
+from layer_row import Row, distinct, labels
 
 RATIOS, SCALES = (0.5, 1.0, 2.0), (1.0, 2.0)
 ANCHORS = "ratio: [0.5, 1, 2] scale: [1, 2] feat_stride: 8"
@@ -73,79 +73,72 @@ FED = [np.arange(36.0).reshape(1, 3, 3, 4), np.array([[3.0, 4.0, 1.0]]), np.arra
 ROWS = [
     Row(
         "ROIPooling",
-        "roi_pooling_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.25 }",
+        "pooled_h: 3 pooled_w: 2 spatial_scale: 0.25",
+        lambda x, rois: oracles.roi_pooling(x, rois, 3, 2, 0.25),
         [((2, 3, 6, 5), distinct), ((4, 5), boxes)],
-        lambda x, rois: [oracles.roi_pooling(x, rois, 3, 2, 0.25)],
         constant=(1,),
     ),
     Row(
         "PSROIPooling",
-        "psroi_pooling_param { output_dim: 2 group_size: 2 spatial_scale: 0.25 }",
-        [((2, 8, 6, 5), off_kinks), ((4, 5), boxes)],
-        lambda x, rois: [oracles.position_pooling(x, rois, 2, 2, 0.25)],
+        "output_dim: 2 group_size: 2 spatial_scale: 0.25",
+        lambda x, rois: oracles.position_pooling(x, rois, 2, 2, 0.25),
+        [(2, 8, 6, 5), ((4, 5), boxes)],
         constant=(1,),
     ),
     Row(
         "ROIAlign",
-        "roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.25 pad_ratio: 0.0625 }",
-        [((2, 3, 6, 5), off_kinks), ((4, 5), boxes)],
-        lambda x, rois: [oracles.align(x, rois, 2, 3, 0.25, 0.0625)],
+        "pooled_h: 2 pooled_w: 3 spatial_scale: 0.25 pad_ratio: 0.0625",
+        lambda x, rois: oracles.align(x, rois, 2, 3, 0.25, 0.0625),
+        [(2, 3, 6, 5), ((4, 5), boxes)],
         constant=(1,),
     ),
     Row(
         "Proposal",
-        f"proposal_param {{ {ANCHORS} min_size: 6 pre_nms_topn: 100 post_nms_topn: 12 nms_thresh: 0.5 }}",
-        [((2, 12, *MAP), distinct), ((2, 24, *MAP), lambda rng, shape: 0.2 * rng.normal(size=shape)), ((2, 3), info)],
+        f"{ANCHORS} min_size: 6 pre_nms_topn: 100 post_nms_topn: 12 nms_thresh: 0.5",
         lambda *x: proposals(*x),
+        [((2, 12, *MAP), distinct), ((2, 24, *MAP), lambda rng, shape: 0.2 * rng.normal(size=shape)), ((2, 3), info)],
         tops=2,
-        constant=(0, 1, 2),
     ),
     Row(
         "AnchorTarget",
-        f"anchor_target_param {{ {ANCHORS} batch_size: 1000 fg_fraction: 1 }}",
-        [((1, 12, *MAP), off_kinks), ((4, 5), objects), ((1, 3), info)],
+        f"{ANCHORS} batch_size: 1000 fg_fraction: 1",
         lambda x, found, size: oracles.anchor_targets(x.shape, real(found), size, RATIOS, SCALES, 8),
+        [(1, 12, *MAP), ((4, 5), objects), ((1, 3), info)],
         tops=4,
-        constant=(0, 1, 2),
     ),
     Row(
         "ProposalTarget",
-        "proposal_target_param { num_classes: 4 batch_size: -1 }",
-        [((5, 5), candidates), ((3, 5), objects)],
+        "num_classes: 4 batch_size: -1",
         lambda rois, found: oracles.proposal_targets(rois, real(found), 4),
+        [((5, 5), candidates), ((3, 5), objects)],
         tops=5,
-        constant=(0, 1),
     ),
     Row(
         "SoftmaxWithLossOHEM",
         "loss_param { ignore_label: 2 }",
-        [((4, 3, 2, 1), off_kinks), ((4, 2, 1), labels(3, 2))],
         hard_softmax,
+        [(4, 3, 2, 1), ((4, 2, 1), labels(3, 2))],
         tops=3,
-        constant=(1,),
     ),
     Row(
         "SmoothL1LossOHEM",
         "",
-        [((3, 4, 1, 2), off_kinks), ((3, 4, 1, 2), lambda rng, s: 3 + rng.random(s)), ((3, 4, 1, 2), labels(2))],
         hard_smooth,
+        [(3, 4, 1, 2), ((3, 4, 1, 2), lambda rng, s: 3 + rng.random(s)), ((3, 4, 1, 2), labels(2))],
         tops=2,
-        constant=(2,),
     ),
     Row(
         "BoxAnnotatorOHEM",
-        "box_annotator_ohem_param { roi_per_img: 2 }",
-        [((7, 5, 1, 1), images), ((7, 1, 1, 1), distinct), ((7, 1, 1, 1), labels(3)), ((7, 8, 1, 1), off_kinks)],
+        "roi_per_img: 2",
         annotated,
+        [((7, 5, 1, 1), images), ((7, 1, 1, 1), distinct), ((7, 1, 1, 1), labels(3)), (7, 8, 1, 1)],
         tops=2,
-        constant=(0, 1, 2, 3),
     ),
     Row(
         "RoIDetectionOutput",
-        "roi_detection_output_param { nms_threshold: 0.4 keep_top_k: 6 confidence_threshold: 0.2 }",
-        [((5, 5), candidates), ((5, 4), distinct), ((5, 16), off_kinks), ((1, 3), info)],
-        lambda *x: [oracles.detections(*x, least=0.2, threshold=0.4, most=6)],
-        constant=(0, 1, 2, 3),
+        "nms_threshold: 0.4 keep_top_k: 6 confidence_threshold: 0.2",
+        lambda *x: oracles.detections(*x, least=0.2, threshold=0.4, most=6),
+        [((5, 5), candidates), ((5, 4), distinct), (5, 16), ((1, 3), info)],
     ),
-    Row("RoIData", 'roi_data_param { source: "boxes.json" }', [], lambda: FED, tops=3, source=FED),
+    Row("RoIData", 'source: "boxes.json"', lambda: FED, tops=3, source=FED),
 ]

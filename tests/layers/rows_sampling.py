@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import FILL, Row, off_kinks
+from layer_row import Row
 
 IMAGES = (2, 4, 5, 6)
 
@@ -157,95 +157,82 @@ def transformed(high, wide, fixed=()):
 
 
 ROWS = [
-    Row("SpatialTransformer", "", [((2, 3, 4, 5), off_kinks), ((2, 6), matrices(6))], transformed(4, 5)),
+    Row("SpatialTransformer", "", transformed(4, 5), [(2, 3, 4, 5), ((2, 6), matrices(6))]),
     Row(
-        "SpatialTransformer",
-        "st_param { output_H: 3 output_W: 2 theta_2_2: 0.7 theta_2_3: 0.1 }",
-        [((2, 3, 4, 5), off_kinks), ((2, 4), matrices(4))],
+        "SpatialTransformer with fixed elements",
+        "output_H: 3 output_W: 2 theta_2_2: 0.7 theta_2_3: 0.1",
         transformed(3, 2, (0.7, 0.1)),
-        name="with fixed elements",
+        [(2, 3, 4, 5), ((2, 4), matrices(4))],
     ),
     Row(
         "ROIWarping",
-        "roi_warping_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.25 }",
-        [(IMAGES, off_kinks), ((3, 5), boxes)],
+        "pooled_h: 3 pooled_w: 2 spatial_scale: 0.25",
         warped(3, 2, 0.25),
+        [IMAGES, ((3, 5), boxes)],
         constant=(1,),
     ),
     Row(
         "PSROIAlign",
-        "psroi_align_param { spatial_scale: 0.25 output_dim: 1 group_size: 2 }",
-        [(IMAGES, off_kinks), ((3, 5), boxes)],
+        "spatial_scale: 0.25 output_dim: 1 group_size: 2",
         aligned,
+        [IMAGES, ((3, 5), boxes)],
         constant=(1,),
     ),
     Row(
         "DeformablePSROIPooling",
-        "deformable_psroi_pooling_param { spatial_scale: 0.25 output_dim: 1 group_size: 2 sample_per_part: 2 "
-        "trans_std: 0.25 }",
-        [(IMAGES, off_kinks), ((3, 5), boxes), ((3, 2, 2, 2), off_kinks)],
+        "spatial_scale: 0.25 output_dim: 1 group_size: 2 sample_per_part: 2 trans_std: 0.25",
         moved,
+        [IMAGES, ((3, 5), boxes), (3, 2, 2, 2)],
         constant=(1,),
     ),
     Row(
-        "DeformablePSROIPooling",
-        "deformable_psroi_pooling_param { spatial_scale: 0.25 output_dim: 1 group_size: 2 sample_per_part: 2 "
-        "no_trans: true }",
-        [(IMAGES, off_kinks), ((3, 5), boxes)],
+        "DeformablePSROIPooling at rest",
+        "spatial_scale: 0.25 output_dim: 1 group_size: 2 sample_per_part: 2 no_trans: true",
         moved,
+        [IMAGES, ((3, 5), boxes)],
         constant=(1,),
-        name="at rest",
     ),
     Row(
         "MultiROIPooling",
-        "multi_roi_pooling_param { pooled_h: 3 pooled_w: 2 top_num: 2 }",
-        [(IMAGES, off_kinks), ((2, 4), landmarks)],
+        "pooled_h: 3 pooled_w: 2 top_num: 2",
         pieces,
+        [IMAGES, ((2, 4), landmarks)],
         tops=2,
         constant=(1,),
     ),
     Row(
         "MaskResize",
-        "mask_resize_param { output_height: 8 output_width: 4 }",
-        [(IMAGES, off_kinks)],
-        lambda x: [
-            np.array(
+        "output_height: 8 output_width: 4",
+        lambda x: np.array(
+            [
                 [
                     [
                         [
-                            [
-                                value(plane, i * 5 / 8, j * 6 / 4) if reached(plane, i * 5 / 8, j * 6 / 4) else 0
-                                for j in range(4)
-                            ]
-                            for i in range(8)
+                            value(plane, i * 5 / 8, j * 6 / 4) if reached(plane, i * 5 / 8, j * 6 / 4) else 0
+                            for j in range(4)
                         ]
-                        for plane in image
+                        for i in range(8)
                     ]
-                    for image in x
+                    for plane in image
                 ]
-            )
-        ],
+                for image in x
+            ]
+        ),
+        [IMAGES],
     ),
-    Row("MaskPooling", "", [(IMAGES, off_kinks), ((2, 1, 5, 6), off_kinks)], lambda x, m: [x * m]),
+    Row("MaskPooling", "", lambda x, m: x * m, [IMAGES, (2, 1, 5, 6)]),
     Row(
         "DeformableConvolution",
-        f"deformable_convolution_param {{ num_output: 2 kernel_size: 3 pad: 1 deformable_group: 2 {FILL} }}",
-        [(IMAGES, off_kinks), ((2, 36, 5, 6), between)],
+        "num_output: 2 kernel_size: 3 pad: 1 deformable_group: 2",
         deformed(1, 1, 1, 1, 2),
+        [IMAGES, ((2, 36, 5, 6), between)],
     ),
     Row(
-        "DeformableConvolution",
-        f"deformable_convolution_param {{ num_output: 2 kernel_h: 2 kernel_w: 1 stride: 2 dilation: 2 pad: 1 group: 2 "
-        f"deformable_group: 1 {FILL} }}",
-        [((2, 4, 5, 3), off_kinks), ((2, 4, 3, 3), between)],
+        "DeformableConvolution in groups",
+        "num_output: 2 kernel_h: 2 kernel_w: 1 stride: 2 dilation: 2 pad: 1 group: 2 deformable_group: 1",
         deformed(2, 1, 2, 2, 1),
-        name="in groups",
+        [(2, 4, 5, 3), ((2, 4, 3, 3), between)],
     ),
-    Row(
-        "Local",
-        f"local_param {{ num_output: 3 kernel_size: 2 pad: 1 stride: 2 {FILL} }}",
-        [((2, 2, 4, 5), off_kinks)],
-        local,
-    ),
-    Row("Tiling", "tiling_param { tile_dim: 2 }", [((2, 8, 3, 4), off_kinks)], tiled),
+    Row("Local", "num_output: 3 kernel_size: 2 pad: 1 stride: 2", local, [(2, 2, 4, 5)]),
+    Row("Tiling", "tile_dim: 2", tiled, [(2, 8, 3, 4)]),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from layer_row import Row, labels, numbers, off_kinks
+from layer_row import Row, labels, numbers
 
 
 def spelled(path, blank):
@@ -70,86 +70,54 @@ def decoded(x, *blobs):
 
 
 ROWS = [
+    Row("ContinuationIndicator", "time_step: 3 batch_size: 4", lambda: np.array([[0.0] * 4, [1] * 4, [1] * 4])),
     Row(
-        "ContinuationIndicator",
-        "continuation_indicator_param { time_step: 3 batch_size: 4 }",
-        [],
-        lambda: [np.array([[0.0] * 4, [1] * 4, [1] * 4])],
+        "ContinuationIndicator of a bottom",
+        "time_step: 2",
+        lambda x: np.array([[0.0] * len(x), [1] * len(x)]),
+        [(5, 2)],
     ),
+    Row("CtcLoss", "blank_label: 2 alphabet_size: 3", ctc(2, of_rows(2)), [SCORES, ((1, 3), labels(3))]),
+    Row("CTCLoss", "", ctc(2, indicated), [SCORES, ((5, 1), ones), ((5, 1), line([1, 1, -1, 0, 0]))], constant=(1, 2)),
+    Row("WarpCTCLoss", "", ctc(0, of_rows(0)), [SCORES, ((1, 3), labels(3))]),
     Row(
-        "ContinuationIndicator",
-        "continuation_indicator_param { time_step: 2 }",
-        [((5, 2), off_kinks)],
-        lambda x: [np.array([[0.0] * len(x), [1] * len(x)])],
-        name="of a bottom",
-        constant=(0,),
-    ),
-    Row(
-        "CtcLoss",
-        "ctc_loss_param { blank_label: 2 alphabet_size: 3 }",
-        [(SCORES, off_kinks), ((1, 3), labels(3))],
-        ctc(2, of_rows(2)),
-        constant=(1,),
-    ),
-    Row(
-        "CTCLoss",
-        "",
-        [(SCORES, off_kinks), ((5, 1), ones), ((5, 1), line([1, 1, -1, 0, 0]))],
-        ctc(2, indicated),
-        constant=(1, 2),
-    ),
-    Row("WarpCTCLoss", "", [(SCORES, off_kinks), ((1, 3), labels(3))], ctc(0, of_rows(0)), constant=(1,)),
-    Row(
-        "WarpCTCLoss",
-        "ctc_loss_param { blank_index: 1 }",
-        [(SCORES, off_kinks), ((5, 1), ones), ((5, 1), line([0, 2, 2, -1, -1]))],
+        "WarpCTCLoss of indicators",
+        "blank_index: 1",
         ctc(1, indicated),
+        [SCORES, ((5, 1), ones), ((5, 1), line([0, 2, 2, -1, -1]))],
         constant=(1, 2),
-        name="of indicators",
     ),
     Row(
-        "WarpCTCLoss",
+        "WarpCTCLoss of lengths",
         "",
-        [(SCORES, off_kinks), ((1,), ones), ((1,), numbers(2)), ((2, 1), numbers(2))],
         ctc(2, lambda x, steps, ends, label: [(int(steps[0]), list(label[: int(ends[0]), 0].astype(int)))]),
+        [SCORES, ((1,), ones), ((1,), numbers(2)), ((2, 1), numbers(2))],
         constant=(1, 2, 3),
-        name="of lengths",
     ),
+    Row("CTCGreedyDecoder", "", lambda x: np.array([decoded(x)] * 2, float)[:, :, None, None], [((5, 2, 3), path)]),
     Row(
-        "CTCGreedyDecoder",
+        "CTCGreedyDecoder accuracy",
         "",
-        [((5, 2, 3), path)],
-        lambda x: [np.array([decoded(x)] * 2, float)[:, :, None, None]],
-        constant=(0,),
-    ),
-    Row(
-        "CTCGreedyDecoder",
-        "",
+        lambda x, label: np.array([2 / 3 if len(x) > 1 else 1 / 2, 0]).reshape(1, 2, 1, 1),
         [((5, 1, 3), path), ((1, 4), lambda rng, shape: np.array([[2.0, 2, 0, -1]]))],
-        lambda x, label: [np.array([2 / 3 if len(x) > 1 else 1 / 2, 0]).reshape(1, 2, 1, 1)],
-        constant=(0, 1),
-        name="accuracy",
     ),
     Row(
-        "CTCGreedyDecoder",
-        "ctc_decoder_param { blank_index: 0 }",
-        [((5, 1, 3), path), ((5, 1), ones), ((3, 1), line([2, 0, 2]))],
+        "CTCGreedyDecoder of indicators",
+        "blank_index: 0",
         lambda x, starts, label: [
             np.array(decoded(x), float).reshape(-1, 1, 1, 1),
             -x.max(2).sum(0).reshape(-1, 1, 1, 1),
             np.full((1, 1, 1, 1), 1 / 3 if len(x) > 1 else 1),
         ],
+        [((5, 1, 3), path), ((5, 1), ones), ((3, 1), line([2, 0, 2]))],
         tops=3,
-        constant=(0, 1, 2),
-        name="of indicators",
     ),
     Row(
         "LabelsequenceAccuracy",
-        "labelsequence_accuracy_param { blank_label: 2 }",
-        [((6, 2, 3), off_kinks), ((6, 2), labels(3))],
-        lambda x, label: [
-            np.mean([spelled(s.argmax(1), 2) == [c for c in t if c != 2] for s, t in zip(x, label, strict=True)])
-        ],
-        constant=(0, 1),
+        "blank_label: 2",
+        lambda x, label: np.mean(
+            [spelled(s.argmax(1), 2) == [c for c in t if c != 2] for s, t in zip(x, label, strict=True)]
+        ),
+        [(6, 2, 3), ((6, 2), labels(3))],
     ),
 ]

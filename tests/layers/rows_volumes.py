@@ -6,7 +6,7 @@ import itertools
 import math
 
 import numpy as np
-from layer_row import Row, distinct, labels, off_kinks, share
+from layer_row import Row, distinct, labels, share
 
 VOLUME = (2, 3, 5, 6, 5)
 
@@ -60,47 +60,39 @@ def malis(p, true, components):
 
 ROWS = [
     Row(
-        "Pooling",
-        "pooling_param { kernel_size: 1 kernel_size: 3 kernel_size: 2 stride: 1 stride: 2 stride: 2 }",
-        [(VOLUME, distinct)],
+        "Pooling of volumes",
+        "kernel_size: 1 kernel_size: 3 kernel_size: 2 stride: 1 stride: 2 stride: 2",
         pooled((1, 3, 2), (1, 2, 2), (0, 0, 0), (1, 1, 1)),
-        name="of volumes",
+        [(VOLUME, distinct)],
     ),
     Row(
-        "Pooling",
-        "pooling_param { kernel_size: 2 pad: 1 dilation: 2 dilation: 1 }",
-        [((2, 3, 6, 5), distinct)],
+        "Pooling with gaps",
+        "kernel_size: 2 pad: 1 dilation: 2 dilation: 1",
         pooled((2, 2), (1, 1), (1, 1), (2, 1)),
-        name="with gaps",
+        [((2, 3, 6, 5), distinct)],
     ),
     Row(
         "MergeCrop",
-        "mergecrop_param { backward: true backward: true }",
-        [((2, 3, 3, 4, 2), off_kinks), (VOLUME, off_kinks)],
-        lambda a, b: [np.concatenate([a, middle(a, b)], 1)],
+        "backward: true backward: true",
+        lambda a, b: np.concatenate([a, middle(a, b)], 1),
+        [(2, 3, 3, 4, 2), VOLUME],
     ),
     Row(
-        "MergeCrop",
-        "mergecrop_param { operation: ADD }",
-        [((2, 3, 3, 4), off_kinks), ((2, 3, 6, 5), off_kinks)],
-        lambda a, b: [a + middle(a, b)],
-        exact=False,
-        name="as a sum",
+        "MergeCrop as a sum", "operation: ADD", lambda a, b: a + middle(a, b), [(2, 3, 3, 4), (2, 3, 6, 5)], exact=False
     ),
     Row(
-        "EuclideanLoss",
+        "EuclideanLoss with weights",
         "",
-        [((2, 3, 4), off_kinks), ((2, 3, 4), off_kinks), ((2, 3, 4), share)],
-        lambda a, b, w: [((w * (a - b)) ** 2).sum() / 2 / len(a)],
+        lambda a, b, w: ((w * (a - b)) ** 2).sum() / 2 / len(a),
+        [(2, 3, 4), (2, 3, 4), ((2, 3, 4), share)],
         constant=(2,),
         exact=False,
-        name="with weights",
     ),
     Row(
         "MalisLoss",
         "",
-        [((2, 2, 3, 4), distinct), ((2, 2, 3, 4), share), ((2, 1, 3, 4), labels(3))],
         malis,
+        [((2, 2, 3, 4), distinct), ((2, 2, 3, 4), share), ((2, 1, 3, 4), labels(3))],
         constant=(1, 2),
         exact=False,
     ),

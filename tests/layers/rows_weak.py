@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import IMAGE, Row, distinct, labels, off_kinks
+from layer_row import Row, distinct, labels
+from textnet import IMAGE
 
 
 def between(rng, shape):
@@ -95,48 +96,39 @@ def unique(t):
 
 
 ROWS = [
-    Row("MIL", "", [(IMAGE, distinct)], bags()),
-    Row("MIL", "mil_param { type: NOR }", [(IMAGE, between)], bags(noisy=True), name="noisy"),
-    Row("MIL", "mil_param { context_per_roi: 1 }", [((6, 4), distinct)], lambda x: [x[..., None, None]], name="of one"),
+    Row("MIL", "", bags(), [(IMAGE, distinct)]),
+    Row("MIL noisy", "type: NOR", bags(noisy=True), [(IMAGE, between)]),
+    Row("MIL of one", "context_per_roi: 1", lambda x: x[..., None, None], [((6, 4), distinct)]),
+    Row("UniqueLabel", "max_labels: 4 ignore_label: 9 force_label: 7", unique, [((2, 1, 3, 4), labels(3, 9))]),
+    Row("BiasChannel", "", of_images, [IMAGE, ((2, 3, 1, 1), listed)], constant=(1,)),
     Row(
-        "UniqueLabel",
-        "unique_label_param { max_labels: 4 ignore_label: 9 force_label: 7 }",
-        [((2, 1, 3, 4), labels(3, 9))],
-        unique,
-    ),
-    Row("BiasChannel", "", [(IMAGE, off_kinks), ((2, 3, 1, 1), listed)], of_images, constant=(1,)),
-    Row(
-        "BiasChannel",
-        "bias_channel_param { label_type: PIXEL bg_bias: 0.5 background_label: 1 ignore_label: 9 }",
-        [(IMAGE, off_kinks), ((2, 1, 6, 5), labels(4, 9))],
+        "BiasChannel of pixels",
+        "label_type: PIXEL bg_bias: 0.5 background_label: 1 ignore_label: 9",
         of_pixels(1),
-        constant=(1,),
-        name="of pixels",
+        [IMAGE, ((2, 1, 6, 5), labels(4, 9))],
     ),
     Row(
         "SoftmaxWithLossExpectation",
         "loss_param { ignore_label: 255 }",
-        [((1, 5, 3, 4), off_kinks), ((1, 3, 3, 4), points(False))],
         expectation(),
+        [(1, 5, 3, 4), ((1, 3, 3, 4), points(False))],
         tops=2,
         constant=(1,),
     ),
     Row(
-        "SoftmaxWithLossExpectation",
+        "SoftmaxWithLossExpectation with weights, summed",
         f"loss_param {{ ignore_label: 255 ignore_rank: false {SUMS} }}",
-        [((1, 5, 3, 4), off_kinks), ((1, 4, 3, 4), points(True))],
         expectation(True, False),
+        [(1, 5, 3, 4), ((1, 4, 3, 4), points(True))],
         tops=2,
         constant=(1,),
-        name="with weights, summed",
     ),
-    Row("GlobalSumPooling", "", [(IMAGE, off_kinks)], lambda x: [x.sum(0, keepdims=True)]),
+    Row("GlobalSumPooling", "", lambda x: x.sum(0, keepdims=True)),
     Row(
         "MulticlassCrossEntropyLoss",
         "",
+        lambda p, t: -np.where(t != 0, np.log(p), np.log(1 - p)).sum() / len(p),
         [((3, 4), between), ((3, 4), labels(2))],
-        lambda p, t: [-np.where(t != 0, np.log(p), np.log(1 - p)).sum() / len(p)],
-        constant=(1,),
         exact=False,
     ),
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import BATCH, Row, labels, off_kinks, positive, share
+from layer_row import Row, labels, positive, share
+from textnet import BATCH
 
 
 def probabilities(x):
@@ -121,68 +122,58 @@ def of_bits(balanced):
 
 
 ROWS = [
-    Row("FocalLoss", "", [((4, 3, 2), off_kinks), ((4, 2), labels(3))], focal(0.25, 2), constant=(1,)),
+    Row("FocalLoss", "", focal(0.25, 2), [(4, 3, 2), ((4, 2), labels(3))]),
     Row(
-        "FocalLoss",
+        "FocalLoss with ignored labels",
         "focal_loss_param { alpha: 0.5 gama: 0.5 } loss_param { ignore_label: 9 }",
-        [((4, 3, 2), off_kinks), ((4, 2), labels(3, 9))],
         focal(0.5, 0.5, 9),
-        constant=(1,),
-        name="with ignored labels",
+        [(4, 3, 2), ((4, 2), labels(3, 9))],
     ),
-    Row(
-        "SoftmaxFocalLoss",
-        "focal_loss_param { gamma: 0 alpha: 2 }",
-        [((4, 3), off_kinks), ((4,), labels(3))],
-        focal(2, 0),
-        constant=(1,),
-    ),
+    Row("SoftmaxFocalLoss", "gamma: 0 alpha: 2", focal(2, 0), [(4, 3), ((4,), labels(3))]),
     Row(
         "WeightedSoftmaxWithLoss",
         "",
-        [((4, 3, 2), off_kinks), ((4, 2), labels(3)), ((4, 2), positive)],
         weighted,
+        [(4, 3, 2), ((4, 2), labels(3)), ((4, 2), positive)],
         tops=2,
         constant=(1, 2),
     ),
     Row(
         "MultiSoftmaxLoss",
         "",
-        [((4, 3, 2), off_kinks), ((4, 2), lambda rng, shape: 1 + labels(3)(rng, shape))],
-        lambda x, label: [-np.log(of_labels(x, label - 1)).sum() / len(x)],
+        lambda x, label: -np.log(of_labels(x, label - 1)).sum() / len(x),
+        [(4, 3, 2), ((4, 2), lambda rng, shape: 1 + labels(3)(rng, shape))],
         constant=(1,),
     ),
     Row(
         "WeightedSigmoidCrossEntropyLoss",
         "",
-        [(BATCH, off_kinks), (BATCH, labels(2)), (BATCH, share)],
         weighted_sigmoid,
+        [BATCH, (BATCH, labels(2)), (BATCH, share)],
         constant=(1, 2),
     ),
-    Row("SigmoidCrossEntropyBalanceLoss", "", [(MAPS, off_kinks), (MAPS, labels(3))], balanced, constant=(1,)),
-    Row("DiceCoefLoss", "", [(MAPS, share), (MAPS, labels(2))], dice(), constant=(1,)),
+    Row("SigmoidCrossEntropyBalanceLoss", "", balanced, [MAPS, (MAPS, labels(3))]),
+    Row("DiceCoefLoss", "", dice(), [(MAPS, share), (MAPS, labels(2))]),
     Row(
-        "DiceCoefLoss",
-        "dice_coef_loss_param { generalization: MULTICLASS_WEIGHTED ignore_label: 0 }",
-        [(MAPS, share), (MAPS, labels(2))],
+        "DiceCoefLoss of classes",
+        "generalization: MULTICLASS_WEIGHTED ignore_label: 0",
         dice(True, 0),
-        constant=(1,),
-        name="of classes",
+        [(MAPS, share), (MAPS, labels(2))],
     ),
     Row(
         "MultiChannelSigmoidCrossEntropyLoss",
         "",
-        [((2, 5, 3, 4), off_kinks), ((2, 1, 3, 4), bits(5, 1))],
         of_bits(False),
+        [(2, 5, 3, 4), ((2, 1, 3, 4), bits(5, 1))],
         constant=(1,),
     ),
     Row(
         "MultiChannelReweightedSigmoidCrossEntropyLoss",
         "",
-        [((2, 35, 3, 2), off_kinks), ((2, 2, 3, 2), bits(35, 2))],
         of_bits(True),
+        [(2, 35, 3, 2), ((2, 2, 3, 2), bits(35, 2))],
         constant=(1,),
     ),
-    Row("OrdinalRegressionLoss", "", [((5, 6), off_kinks), ((5,), labels(4))], ordinal, constant=(1,)),
-    Row("AngleLoss", "", [((3, 3, 4), directions), ((3, 3, 4), known_directions)], angles, constant=(1,), exact=False),
+    Row("OrdinalRegressionLoss", "", ordinal, [(5, 6), ((5,), labels(4))]),
+    Row("AngleLoss", "", angles, [((3, 3, 4), directions), ((3, 3, 4), known_directions)], constant=(1,), exact=False),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import Row, off_kinks
+from layer_row import Row
 
 ANCHORS = ((1.0, 1.5), (2.0, 0.75))
 BIASES = " ".join(f"biases: {v}" for size in ANCHORS for v in size)
@@ -186,49 +186,30 @@ OUTPUT_3 = (
 )
 
 ROWS = [
-    Row("Reorg", "reorg_param { stride: 2 }", [((2, 8, 4, 6), off_kinks)], reorg(2)),
-    Row("Reorg", "reorg_param { stride: 3 reverse: true }", [((2, 18, 2, 1), off_kinks)], reorg(3, True), name="back"),
+    Row("Reorg", "stride: 2", reorg(2), [(2, 8, 4, 6)]),
+    Row("Reorg back", "stride: 3 reverse: true", reorg(3, True), [(2, 18, 2, 1)]),
+    Row("YoloDetectionOutput", OUTPUT, version_2(0.2, 0.3), [PREDICTIONS, (2, 16, 2, 2)]),
     Row(
-        "YoloDetectionOutput",
-        f"yolo_detection_output_param {{ {OUTPUT} }}",
-        [(PREDICTIONS, off_kinks), ((2, 16, 2, 2), off_kinks)],
-        version_2(0.2, 0.3),
-    ),
-    Row(
-        "YoloDetectionOutput",
+        "YoloDetectionOutput without boxes",
         f"yolo_detection_output_param {{ {OUTPUT} }}".replace("threshold: 0.2", "threshold: 0.99"),
-        [(PREDICTIONS, off_kinks)],
         version_2(0.99, 0.3),
-        name="without boxes",
+        [PREDICTIONS],
     ),
+    Row("Yolov3DetectionOutput", OUTPUT_3, version_3(0.2, 0.3, 16), [(2, 8, 3, 4), (2, 8, 2, 2)]),
+    Row("RegionLoss", REGION, region_loss(True), [PREDICTIONS, ((2, 15), true_boxes)], constant=(1,), exact=False),
     Row(
-        "Yolov3DetectionOutput",
-        f"yolov3_detection_output_param {{ {OUTPUT_3} }}",
-        [((2, 8, 3, 4), off_kinks), ((2, 8, 2, 2), off_kinks)],
-        version_3(0.2, 0.3, 16),
-    ),
-    Row(
-        "RegionLoss",
-        f"region_loss_param {{ {REGION} }}",
-        [(PREDICTIONS, off_kinks), ((2, 15), true_boxes)],
-        region_loss(True),
-        constant=(1,),
-        exact=False,
-    ),
-    Row(
-        "RegionLoss",
-        f"region_loss_param {{ {REGION} rescore: 0 }}",
-        [(PREDICTIONS, off_kinks), ((2, 15), true_boxes)],
+        "RegionLoss without rescore",
+        f"{REGION} rescore: 0",
         region_loss(False),
+        [PREDICTIONS, ((2, 15), true_boxes)],
         constant=(1,),
-        name="without rescore",
         exact=False,
     ),
     Row(
         "Yolov3",
-        f"yolov3_param {{ {V3} }}",
-        [(PREDICTIONS, off_kinks), ((2, 15), true_boxes)],
-        lambda x, label: [(yolo_errors(x, label) ** 2).sum() / len(x)],
+        V3,
+        lambda x, label: (yolo_errors(x, label) ** 2).sum() / len(x),
+        [PREDICTIONS, ((2, 15), true_boxes)],
         constant=(1,),
         exact=False,
     ),

@@ -70,7 +70,7 @@ def test_inference_smooths_labels():
 
 def test_files_of_opencl_caffe():
     text = 'layer { name: "d" type: "MemoryData" top: "x" memory_data_param { dim: 1 dim: 2 dim: 4 dim: 6 dim: 6 } }\n'
-    text += layer("Pooling", "x", body="pooling_param { kernel_size: 1 kernel_size: 2 kernel_size: 3 pad: 0 }")
+    text += layer("Pooling", "x", body="kernel_size: 1 kernel_size: 2 kernel_size: 3 pad: 0")
     net = bind(text, keep=True)
     assert net.blobs["x"].shape == (1, 2, 4, 6, 6) and net.blobs["y"].shape == (1, 2, 4, 5, 4)
 
@@ -111,19 +111,19 @@ test_mistakes = mistaken(
         ),
         "deformable_group 3 does not divide the 4 input channels",
     ),
-    (layer("ROIWarping", "x", "@s", body="roi_warping_param { pooled_h: 1 pooled_w: 1 }"), "is no list of boxes"),
+    (layer("ROIWarping", "x", "@s", body="pooled_h: 1 pooled_w: 1"), "is no list of boxes"),
     (layer("ROIWarping", "x", "r", body="@roi_warping_param { pooled_w: 1 }"), "pooled_h must be positive"),
     (layer("PSROIAlign", "@m", "r", body=f"psroi_align_param {{ {CELLS} }}"), "does not fit"),
     (layer("DeformablePSROIPooling", "x", "r", body=f"@{BOXES} {{ {CELLS} }}"), "no_trans and the bottoms do not fit"),
     (layer("DeformablePSROIPooling", "x", "r", "@s", body=f"{BOXES} {{ {CELLS} }}"), "does not fit"),
     (layer("MaskPooling", "x", "@v"), "does not fit"),
-    (layer("Local", "x", body="local_param { num_output: 1 kernel_size: @9 }"), "its kernel does not fit"),
-    (layer("Tiling", "@x", body="tiling_param { tile_dim: 3 }"), "does not divide into tiles"),
+    (layer("Local", "x", body="num_output: 1 kernel_size: @9"), "its kernel does not fit"),
+    (layer("Tiling", "@x", body="tile_dim: 3"), "does not divide into tiles"),
     (layer("MergeCrop", "x", "@v"), "does not fit"),
     (layer("MalisLoss", "x", "@m", "x"), "does not fit"),
     (layer("MultiStageMeanfield", "x", "x", "@m"), "does not fit"),
-    (layer("Pooling", "x", body="pooling_param { kernel_size: 2 dilation: 2 pool: @AVE }"), "by MAX alone"),
-    (layer("Pooling", "x", body="pooling_param { kernel_size: @4 dilation: 2 }"), "its windows do not fit"),
+    (layer("Pooling", "x", body="kernel_size: 2 dilation: 2 pool: @AVE"), "by MAX alone"),
+    (layer("Pooling", "x", body="kernel_size: @4 dilation: 2"), "its windows do not fit"),
     before=X,
 )
 

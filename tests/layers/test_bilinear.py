@@ -14,8 +14,8 @@ test_mistakes = mistaken(
     (layer("Netvlad", "a", "x", body=vlad("cluster_num: 3 local_dim: 4 vlad_dim: @11")), "a bad vlad_dim"),
     (layer("Netvlad", "@a", "x", body=vlad("cluster_num: 5 local_dim: 4 vlad_dim: 20")), "does not fit"),
     (layer("Netvlad", "a", "@x", body=vlad("cluster_num: 3 local_dim: 3 vlad_dim: 9")), "does not fit"),
-    (layer("Intranorm", "v", body="intranorm_param { cluster_num: @5 }"), "a bad cluster_num"),
-    (layer("Intranorm", "v", body="intranorm_param { cluster_num: @0 }"), "a bad cluster_num"),
+    (layer("Intranorm", "v", body="cluster_num: @5"), "a bad cluster_num"),
+    (layer("Intranorm", "v", body="cluster_num: @0"), "a bad cluster_num"),
     (layer("Spfilter", "x", "@v"), "does not fit"),
     (layer("Spfilter", "x", "a", "s").replace("top", "@top"), "has 1 top blobs"),
     before=X,
@@ -23,7 +23,7 @@ test_mistakes = mistaken(
 
 
 def test_empty_clusters_stay_zero():
-    net = bind(inputs(v=(2, 12)) + layer("Intranorm", "v", body="intranorm_param { cluster_num: 3 }"), "TEST")
+    net = bind(inputs(v=(2, 12)) + layer("Intranorm", "v", body="cluster_num: 3"), "TEST")
     values = np.zeros((2, 12))
     values[:, 4:8] = 2
     run(net, v=values)

@@ -21,7 +21,7 @@ from caffelite.training.complete_nets import CompleteNets
 
 def test_dummy_data_keeps_constants_and_redraws_the_rest():
     filler = 'data_filler { type: "constant" value: 2 } data_filler { type: "uniform" }'
-    net = bind(layer("DummyData", body=f"dummy_data_param {{ shape {{ dim: 500 }} {filler} }}", tops="a b"))
+    net = bind(layer("DummyData", body=f"shape {{ dim: 500 }} {filler}", tops="a b"))
     seen = []
     for iteration, part in ((0, 0), (1, 0), (1, 1), (1, 1)):
         net.forward(iteration, part)

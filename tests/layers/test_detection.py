@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 from rows_detection import objects, priors
-from textnet import bind, feed, forward, inputs, mistakes, over, run
+from textnet import bind, feed, forward, inputs, mistaken, mistakes, over, run, wrong
 
 from caffelite.errors import CaffeliteError
 
@@ -93,7 +93,7 @@ def test_nan_scores_are_not_detected(seed):
     net = bind(
         over(
             "DetectionOutput",
-            f"detection_output_param {{ num_classes: {CLASSES} }}",
+            f"num_classes: {CLASSES}",
             **{n: a.shape for n, a in fed.items()},
         ),
         "TEST",
@@ -157,77 +157,69 @@ def test_labels_that_are_no_class_of_objects(fed, label):
         net.forward()
 
 
-@pytest.mark.parametrize(
-    "kind, field, text, message",
-    [
-        ("PriorBox", "prior_box_param", "", "has no min_size"),
-        ("PriorBox", "prior_box_param", "min_size: 5 max_size: @4", "max_size must be above min_size"),
-        ("PriorBox", "prior_box_param", "min_size: 5 img_size: 3 img_h: @4 img_w: 4", "exclude each other"),
-        ("PriorBox", "prior_box_param", "min_size: 5 step_h: @4", "step_h without step_w"),
-        ("PriorBox", "prior_box_param", "min_size: 5 variance: @1 variance: 2", "wrong number of variance"),
-        ("PriorBox", "prior_box_param", "min_size: @-5", "min_size must be above 0"),
-        ("PriorBox", "prior_box_param", "min_size: 5 min_size: 6 density: @2", "wrong number of density"),
-        ("PriorBox", "prior_box_param", "min_size: 5 density: @0", "a bad density"),
-        ("PriorBox", "prior_box_param", "min_size: 5 second_offset_h: @nan", "is no finite number"),
-        (
-            "PriorBox",
-            "prior_box_param",
-            "min_size: 5 second_offset_h: 1 denser_prior_boxes: @true",
-            "exclude each other",
-        ),
-        ("PriorBoxClustered", "prior_box_param", "width: 5 width: 4 height: @3", "no box for each width"),
-    ],
-)
-def test_mistakes_in_priors(kind, field, text, message):
-    start = "" if "@" in text else "@"
-    mistakes(over(kind, f"{start}{field} {{ {text} }}", a=(1, 2, 3, 3), b=(1, 3, 9, 9)), message)
-
-
-@pytest.mark.parametrize(
-    "kind, fields, message",
-    [
-        ("DetectionOutput", "", "has no num_classes"),
-        ("DetectionOutput", "num_classes: 2 background_label_id: @2", "the background is no class"),
-        ("DetectionOutput", "num_classes: 3 nms_param { eta: @2 }", "a bad eta"),
-        ("DetectionOutput", "num_classes: 3 nms_param { nms_threshold: @-1 }", "must not be negative"),
-        ("MultiBoxLoss", "num_classes: 3 share_location: @false", "mining needs shared offsets"),
-        ("MultiBoxLoss", "num_classes: 3 do_neg_mining: @false", "do_neg_mining contradicts"),
-        ("MultiBoxLoss", "num_classes: 3 map_object_to_agnostic: true", "map_object_to_agnostic needs 2 classes"),
-        ("DetectionEvaluate", "num_classes: 3 overlap_threshold: @0", "a bad overlap_threshold"),
-        ("DetectionEvaluate", 'num_classes: 3 ap_version: @"12"', "an unknown ap_version"),
-    ],
-)
-def test_mistakes_in_detectors(kind, fields, message):
-    field = {"MultiBoxLoss": "multibox_loss"}.get(kind, "detection_" + kind[9:].lower()) + "_param"
-    start = "" if "@" in fields or "agnostic" in fields else "@"
-    if "agnostic" in fields:
-        fields = fields.replace("3", "@3", 1)
-    shapes = {"a": (1, 1, 4, 7), "b": (1, 1, 4, 8)} if kind == "DetectionEvaluate" else dict(LOSS)
-    if kind == "DetectionOutput":
-        shapes.pop("label")
-    mistakes(over(kind, f"{start}{field} {{ {fields} }}", **shapes), message)
-
-
-@pytest.mark.parametrize(
-    "fields, anchors, message",
-    [
-        ("num_classes: 3 mining_type: @HARD_EXAMPLE", {}, "mined by their scores alone"),
-        ("num_classes: 3 nms_param { nms_threshold: 0.5 } mining_type: @MAX_NEGATIVE", {}, "by their scores"),
-        ("num_classes: 3 use_prior_for_matching: @false", {}, "moved priors are matched"),
-        ("num_classes: 3", {"objectness": (2, 10)}, "expected 2×12"),
-        ("num_classes: 3", {"moves": (2, 12)}, "expected 2×24"),
-    ],
-)
-def test_mistakes_in_refining(fields, anchors, message):
-    text = over(
-        "MultiBoxLoss",
-        f"multibox_loss_param {{ {fields} }}",
-        **{**LOSS, "objectness": (2, 12), "moves": (2, 24), **anchors},
+test_mistakes_in_priors = mistaken(
+    *(
+        wrong(kind, fields, message, (1, 2, 3, 3), (1, 3, 9, 9))
+        for kind, fields, message in (
+            ("PriorBox", "@prior_box_param { }", "has no min_size"),
+            ("PriorBox", "min_size: 5 max_size: @4", "max_size must be above min_size"),
+            ("PriorBox", "min_size: 5 img_size: 3 img_h: @4 img_w: 4", "exclude each other"),
+            ("PriorBox", "min_size: 5 step_h: @4", "step_h without step_w"),
+            ("PriorBox", "min_size: 5 variance: @1 variance: 2", "wrong number of variance"),
+            ("PriorBox", "min_size: @-5", "min_size must be above 0"),
+            ("PriorBox", "min_size: 5 min_size: 6 density: @2", "wrong number of density"),
+            ("PriorBox", "min_size: 5 density: @0", "a bad density"),
+            ("PriorBox", "min_size: 5 second_offset_h: @nan", "is no finite number"),
+            ("PriorBox", "min_size: 5 second_offset_h: 1 denser_prior_boxes: @true", "exclude each other"),
+            ("PriorBoxClustered", "width: 5 width: 4 height: @3", "no box for each width"),
+        )
     )
-    if anchors:
-        (name,) = anchors
-        text = text.replace(f'bottom: "{name}"', f'bottom: @"{name}"')
-    mistakes(text, message)
+)
+
+
+FOUND = [shape for name, shape in LOSS.items() if name != "label"]
+SCORED = (1, 1, 4, 7), (1, 1, 4, 8)
+
+
+test_mistakes_in_detectors = mistaken(
+    wrong("DetectionOutput", "@detection_output_param { }", "has no num_classes", *FOUND),
+    wrong("DetectionOutput", "num_classes: 2 background_label_id: @2", "the background is no class", *FOUND),
+    wrong("DetectionOutput", "num_classes: 3 nms_param { eta: @2 }", "a bad eta", *FOUND),
+    wrong("DetectionOutput", "num_classes: 3 nms_param { nms_threshold: @-1 }", "must not be negative", *FOUND),
+    wrong("MultiBoxLoss", "num_classes: 3 share_location: @false", "mining needs shared offsets", *LOSS.values()),
+    wrong("MultiBoxLoss", "num_classes: 3 do_neg_mining: @false", "do_neg_mining contradicts", *LOSS.values()),
+    wrong(
+        "MultiBoxLoss",
+        "num_classes: @3 map_object_to_agnostic: true",
+        "map_object_to_agnostic needs 2 classes",
+        *LOSS.values(),
+    ),
+    wrong(
+        "DetectionEvaluate",
+        "num_classes: 3 overlap_threshold: @0",
+        "a bad overlap_threshold",
+        (1, 1, 4, 7),
+        (1, 1, 4, 8),
+    ),
+    wrong("DetectionEvaluate", 'num_classes: 3 ap_version: @"12"', "an unknown ap_version", (1, 1, 4, 7), (1, 1, 4, 8)),
+)
+
+
+REFINED = (*LOSS.values(), (2, 12), (2, 24))
+
+
+test_mistakes_in_refining = mistaken(
+    wrong("MultiBoxLoss", "num_classes: 3 mining_type: @HARD_EXAMPLE", "mined by their scores alone", *REFINED),
+    wrong(
+        "MultiBoxLoss",
+        "num_classes: 3 nms_param { nms_threshold: 0.5 } mining_type: @MAX_NEGATIVE",
+        "by their scores",
+        *REFINED,
+    ),
+    wrong("MultiBoxLoss", "num_classes: 3 use_prior_for_matching: @false", "moved priors are matched", *REFINED),
+    wrong("MultiBoxLoss", "num_classes: 3", "expected 2×12", *LOSS.values(), (2, 10), (2, 24), at=4),
+    wrong("MultiBoxLoss", "num_classes: 3", "expected 2×24", *LOSS.values(), (2, 12), (2, 12), at=5),
+)
 
 
 def test_shapes_that_do_not_fit():

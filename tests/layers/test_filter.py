@@ -54,7 +54,7 @@ def test_a_batch_of_which_nothing_passes():
 
 def test_parameters_that_depend_on_the_count():
     text = inputs(x=(3, 2), label=(3,), select=(3,)) + FILTER
-    net = bind(text + layer("InnerProduct", "some", body="inner_product_param { num_output: 2 axis: 0 }"))
+    net = bind(text + layer("InnerProduct", "some", body="num_output: 2 axis: 0"))
     feed(net, x=0, label=0, select=[1, 0, 1])
     with pytest.raises(CaffeliteError, match="its parameters change their shape with the data"):
         net.forward()

@@ -86,7 +86,7 @@ UNLIKE = (
 
 
 def assert_nan_is_not_hidden(row: Row, net, fed) -> None:
-    for i in set(range(len(row.bottoms))) - set(row.constant):
+    for i in set(range(len(row.bottoms))) - row.constant:
         fed[f"x{i}"][0] = np.nan
     feed(net, **fed)
     net.forward()

@@ -3,7 +3,7 @@ fields."""
 
 import numpy as np
 import pytest
-from textnet import bind, feed, forward, inputs, mistaken, mistakes, over, run
+from textnet import BATCH, bind, feed, forward, inputs, mistaken, mistakes, over, run, wrong
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
@@ -39,7 +39,7 @@ def test_an_index_that_is_no_sample(index):
 
 
 def infogain(source) -> str:
-    return over("InfogainLoss", f'infogain_loss_param {{ source: "{source}" }}', x=(4, 3), t=(4,))
+    return over("InfogainLoss", f'source: "{source}"', x=(4, 3), t=(4,))
 
 
 def test_infogain_from_a_file(tmp_path, seed):
@@ -84,7 +84,7 @@ def test_the_largest_of_equals():
 @pytest.mark.parametrize("axis", ["", "axis: 1"])
 def test_places_of_equals(axis):
     """As in Caffe: the last first; a NaN is never among the largest while there are numbers."""
-    net = bind(over("ArgMax", f"argmax_param {{ top_k: 2 {axis} }}", x=(2, 4)))
+    net = bind(over("ArgMax", f"top_k: 2 {axis}", x=(2, 4)))
     forward(net, x=[[1, 3, 3, 3], [np.nan, 2, np.nan, 1]])
     assert net.blobs["y"].reshape(2, 2).tolist() == [[3, 2], [1, 3]]
 
@@ -105,16 +105,14 @@ def test_product_with_a_zero(stable):
 
 
 def test_old_names_of_the_axis():
-    net = bind(over("Concat", "concat_param { concat_dim: 0 }", a=(2, 3), b=(1, 3)))
+    net = bind(over("Concat", "concat_dim: 0", a=(2, 3), b=(1, 3)))
     assert net.blobs["y"].shape == (3, 3)
     net = bind(
         inputs(x=(4, 2))
         + 'layer { name: "s" type: "Slice" bottom: "x" top: "a" top: "b" slice_param { slice_dim: 0 } }'
     )
     assert net.blobs["b"].shape == (2, 2)
-    mistakes(
-        over("Concat", "concat_param { axis: 1 concat_dim: @1 }", a=(2, 3)), "gives axis and concat_dim; keep axis"
-    )
+    mistakes(over("Concat", "axis: 1 concat_dim: @1", a=(2, 3)), "gives axis and concat_dim; keep axis")
 
 
 PARTS = {
@@ -160,28 +158,16 @@ def test_the_base_of_exp_and_log(base, expected):
 
 
 test_mistakes = mistaken(
-    (over("Exp", "exp_param { base: 10 shift: @40 }", x=(2, 3)), "base^shift is no float32"),
-    (
-        over("Eltwise", "eltwise_param { operation: PROD coeff: @1 coeff: 2 }", a=(2,), b=(2,)),
-        "takes coeff for SUM only",
-    ),
-    (
-        over("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)),
-        "top_k must be within the number of values; expected 1 to 3, found 4",
-    ),
-    (over("ArgMax", "argmax_param { top_k: @3 axis: 0 }", x=(2, 3)), "expected 1 to 2, found 3"),
-    (over("Reduction", "reduction_param { axis: @2 }", x=(2, 3)), "axis 2 is outside"),
-    (over("HingeLoss", x=(2, 3), t=(3,)).replace('bottom: "t"', 'bottom: @"t"'), "2 labels, one for each sample"),
-    (over("ContrastiveLoss", a=(2, 3), b=(3, 2), s=(2,)).replace('bottom: "b"', 'bottom: @"b"'), "does not fit"),
-    (
-        over("ContrastiveLoss", a=(2, 3), b=(2, 3), s=(3,)).replace('bottom: "s"', 'bottom: @"s"'),
-        "expected 2, one a sample",
-    ),
-    (
-        over("InfogainLoss", x=(2, 3), t=(2,), h=(2, 2)).replace('bottom: "h"', 'bottom: @"h"'),
-        "is no infogain matrix; expected 3×3",
-    ),
-    (over("BatchReindex", x=(2, 3), i=(2, 1)).replace('bottom: "i"', 'bottom: @"i"'), "is no list of samples"),
-    (over("Filter", x=(2, 3), s=(3,)).replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected 3 samples"),
+    wrong("Exp", "base: 10 shift: @40", "base^shift is no float32", BATCH),
+    wrong("Eltwise", "operation: PROD coeff: @1 coeff: 2", "takes coeff for SUM only", (2,), (2,)),
+    wrong("ArgMax", "top_k: @4", "top_k must be within the number of values; expected 1 to 3, found 4", BATCH),
+    wrong("ArgMax", "top_k: @3 axis: 0", "expected 1 to 2, found 3", BATCH),
+    wrong("Reduction", "axis: @2", "axis 2 is outside", BATCH),
+    wrong("HingeLoss", "", "2 labels, one for each sample", BATCH, (3,), at=1),
+    wrong("ContrastiveLoss", "", "does not fit", BATCH, (3, 2), (2,), at=1),
+    wrong("ContrastiveLoss", "", "expected 2, one a sample", BATCH, BATCH, (3,), at=2),
+    wrong("InfogainLoss", "", "is no infogain matrix; expected 3×3", BATCH, (2,), (2, 2), at=2),
+    wrong("BatchReindex", "", "is no list of samples", BATCH, (2, 1), at=1),
+    wrong("Filter", "", "does not fit; expected 3 samples", BATCH, (3,), at=0),
     (over("Filter", x=(2, 3), z=(2,), s=(2,)).replace('top: "y"', '@top: "y"'), "has 1 tops for 2 bottoms"),
 )

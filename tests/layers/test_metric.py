@@ -51,9 +51,9 @@ X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6), v=())
 
 
 test_mistakes = mistaken(
-    (layer("GradientScaler", "x", body="gradient_scaler_param { lower_bound: @2 }"), "a bad lower_bound"),
-    (layer("GradientScaler", "x", body="gradient_scaler_param { alpha: @-1 }"), "a bad alpha"),
-    (layer("GradientScaler", "x", body="gradient_scaler_param { max_iter: @0 }"), "a bad max_iter"),
+    (layer("GradientScaler", "x", body="lower_bound: @2"), "a bad lower_bound"),
+    (layer("GradientScaler", "x", body="alpha: @-1"), "a bad alpha"),
+    (layer("GradientScaler", "x", body="max_iter: @0"), "a bad max_iter"),
     (layer("CORALLoss", "x", "@z"), "does not fit"),
     (layer("CORALLoss", "x", "@v"), "has no channels"),
     (layer("TripletLoss", "x", "x", "@z"), "does not fit"),

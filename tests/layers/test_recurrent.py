@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 from layer_row import FILL
-from textnet import assert_slope, bind, feed, forward, inputs, mistaken, run
+from textnet import assert_slope, bind, feed, forward, inputs, mistaken, run, wrong
 
 T, N, K, D = 5, 3, 4, 2
 CONT = np.ones((T, N))
@@ -134,49 +134,19 @@ def test_parameters_in_caffes_order(kind, static):
     assert [b.shape for b in bind(net_text(kind, static, False, judged=False)).params.blobs] == expected
 
 
-def sequence(kind: str, body: str, *bottoms: tuple[int, ...], tops: str = "y") -> str:
-    fed = {f"b{i}": s for i, s in enumerate(bottoms)}
-    wiring = " ".join([f'bottom: "{b}"' for b in fed] + [f'top: "{t}"' for t in tops])
-    return inputs(**fed) + f'layer {{ name: "l" type: "{kind}" {wiring} {body} }}'
-
-
-WIDE, NARROW, TWO = (T, N, K), (T, N), "recurrent_param { num_output: 2 }"
-OPEN = "recurrent_param { num_output: 2 expose_hidden: true }"
+WIDE, NARROW, TWO = (T, N, K), (T, N), "num_output: 2"
+OPEN = "num_output: 2 expose_hidden: true"
 
 
 test_mistakes = mistaken(
-    (sequence("RNN", "@recurrent_param { }", WIDE, NARROW), "num_output must be positive"),
-    (
-        sequence("RNN", TWO, (T,), (T,)).replace('"b0" b', '@"b0" b'),
-        'bottom "b0" is no batch of sequences; expected T×N×...',
-    ),
-    (
-        sequence("LSTM", TWO, WIDE, (T, 2)).replace('"b1" top: "y', '@"b1" top: "y'),
-        'bottom "b1" does not fit; expected [5, 3], found [5, 2]',
-    ),
-    (
-        sequence("LSTM", TWO, WIDE, NARROW, (2, 9)).replace('"b2" top: "y', '@"b2" top: "y'),
-        'bottom "b2" does not fit; expected [3, 9], found [2, 9]',
-    ),
-    (
-        sequence("LSTM", TWO, WIDE, NARROW, (N,), (N,)).replace('"b3" top: "y', '@"b3" top: "y'),
-        "has 4 bottoms; expected x, cont[, x_static]",
-    ),
-    (
-        sequence("LSTM", OPEN, WIDE, NARROW, tops="yhc").replace('"b1" top: "y', '@"b1" top: "y'),
-        "has 2 bottoms; expected x, cont[, x_static], h_0, c_0",
-    ),
-    (sequence("RNN", OPEN, WIDE, NARROW, (1, N, 2)).replace('"y"', '@"y"'), "has 1 tops; expected h, h_T"),
-    (
-        sequence("RNN", OPEN, WIDE, NARROW, (1, N, 3), tops="yh").replace('"b2" top: "y', '@"b2" top: "y'),
-        "expected [1, 3, 2], found [1, 3, 3]",
-    ),
-    (
-        sequence("LSTMUnit", "", (2, N, D), (1, N, 8), (1, N), tops="ch").replace('"b0" b', '@"b0" b'),
-        "is no state; expected 1×N×D",
-    ),
-    (
-        sequence("LSTMUnit", "", (1, N, D), (1, N, 6), (1, N), tops="ch").replace('"b1" b', '@"b1" b'),
-        "expected [1, 3, 8], found [1, 3, 6]",
-    ),
+    wrong("RNN", "@recurrent_param { }", "num_output must be positive", WIDE, NARROW),
+    wrong("RNN", TWO, 'bottom "x0" is no batch of sequences; expected T×N×...', (T,), (T,), at=0),
+    wrong("LSTM", TWO, 'bottom "x1" does not fit; expected [5, 3], found [5, 2]', WIDE, (T, 2), at=1),
+    wrong("LSTM", TWO, 'bottom "x2" does not fit; expected [3, 9], found [2, 9]', WIDE, NARROW, (2, 9), at=2),
+    wrong("LSTM", TWO, "has 4 bottoms; expected x, cont[, x_static]", WIDE, NARROW, (N,), (N,), at=3),
+    wrong("LSTM", OPEN, "has 2 bottoms; expected x, cont[, x_static], h_0, c_0", WIDE, NARROW, at=1, tops="y h c"),
+    wrong("RNN", OPEN, "has 1 tops; expected h, h_T", WIDE, NARROW, (1, N, 2), tops="@y"),
+    wrong("RNN", OPEN, "expected [1, 3, 2], found [1, 3, 3]", WIDE, NARROW, (1, N, 3), at=2, tops="y h"),
+    wrong("LSTMUnit", "", "is no state; expected 1×N×D", (2, N, D), (1, N, 8), (1, N), at=0, tops="c h"),
+    wrong("LSTMUnit", "", "expected [1, 3, 8], found [1, 3, 6]", (1, N, D), (1, N, 6), (1, N), at=1, tops="c h"),
 )

@@ -8,8 +8,7 @@ import io
 import cv2
 import numpy as np
 import pytest
-from test_layer_mistakes import IMAGE, at_bottom, at_layer, one
-from textnet import bind, feed, forward, inputs, mistakes, run
+from textnet import IMAGE, bind, feed, forward, inputs, mistaken, run, wrong
 
 from caffelite.errors import CaffeliteError
 from caffelite.families.segmentation.mat_write import mat_file
@@ -107,40 +106,35 @@ def test_frozen_bn_learns_nothing():
     assert [p.lr_mult for p in net.graph.parameters] == [0] * 4
 
 
-MISTAKES = [
-    (
-        one("DepthwiseConvolution", "convolution_param { num_output: 4 kernel_size: 1 group: @2 }", IMAGE),
+test_mistakes = mistaken(
+    wrong(
+        "DepthwiseConvolution",
+        "num_output: 4 kernel_size: 1 group: @2",
         "group is the number of channels; expected 4, found 2",
     ),
-    (at_bottom(one("DepthwiseConvolution", "convolution_param { num_output: 4 }", (3,)), 0), "no axis 1"),
-    (one("ShuffleChannel", "shuffle_channel_param { group: @3 }", IMAGE), "group 3 does not divide the 4 channels"),
-    (one("ShuffleChannel", "shuffle_channel_param { group: @0 }", IMAGE), "group 0 does not divide"),
-    (one("BN", "bn_param { bn_mode: LEARN momentum: @0.5 }", IMAGE), "mixes fields of two forks' BN"),
-    (one("BN", "bn_param { momentum: @2 }", IMAGE), "a bad momentum; expected 0 to 1, found 2"),
-    (one("BN", "bn_param { moving_average: true momentum: @0.5 }", IMAGE), "mixes fields of two forks' BN"),
-    (one("BN", "bn_param { bn_mode: @LEARN var_eps: 1 }", IMAGE), "mixes fields of two forks' BN"),
-    (one("BN", "bn_param { decay: @2 }", IMAGE), "a bad decay; expected 0 to 1, found 2"),
-    (one("BNConv", "bn_conv_param { decay: @2 }", IMAGE), "a bad decay; expected 0 to 1, found 2"),
-    (one("BN", "", IMAGE, tops="ab").replace('top: "b"', 'top: @"b"'), "the moments of the batch"),
-    (at_layer(one("Interp", "", IMAGE)), "has no size"),
-    (one("Interp", "interp_param { zoom_factor: @0 }", IMAGE), "zoom_factor must be at least 1; found 0"),
-    (one("Interp", "interp_param { height: @0 width: 3 }", IMAGE), "height must be at least 1"),
-    (one("Interp", "interp_param { zoom_factor: 2 pad_beg: @1 }", IMAGE), "pad_beg can only cut off"),
-    (one("Interp", "interp_param { zoom_factor: 2 pad_beg: @-5 }", IMAGE), "leave nothing of the image"),
-    (at_bottom(one("Interp", "interp_param { zoom_factor: 2 }", (2, 3)), 0), "is no batch of images"),
-    (at_bottom(one("Upsample", "", IMAGE, (2, 4, 5, 5)), 1), "does not fit"),
-    (one("Upsample", "upsample_param { scale: @1 }", IMAGE, IMAGE), "a bad factor; expected 2 or more, found 1"),
-    (one("Upsample", "upsample_param { @upsample_h: 1 }", IMAGE, IMAGE).replace("@up", "up").replace(": 1", ": @1"),
-     "give upsample_h and upsample_w"),
-    (one("Upsample", "upsample_param { pad_out_h: @true }", IMAGE), "pad_out_h needs a second bottom"),
-    (one("Upsample", "upsample_param { scale: 3 pad_out_h: @true }", IMAGE, IMAGE), "pad_out_h is for a factor of 2"),
-    (at_bottom(one("SegAccuracy", "", IMAGE, (2, 1, 3, 3)), 1), "does not fit"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", range(len(MISTAKES)))
-def test_mistakes(case):
-    mistakes(*MISTAKES[case])
+    wrong("DepthwiseConvolution", "num_output: 4", "no axis 1", (3,), at=0),
+    wrong("ShuffleChannel", "group: @3", "group 3 does not divide the 4 channels"),
+    wrong("ShuffleChannel", "group: @0", "group 0 does not divide"),
+    wrong("BN", "bn_mode: LEARN momentum: @0.5", "mixes fields of two forks' BN"),
+    wrong("BN", "momentum: @2", "a bad momentum; expected 0 to 1, found 2"),
+    wrong("BN", "moving_average: true momentum: @0.5", "mixes fields of two forks' BN"),
+    wrong("BN", "bn_mode: @LEARN var_eps: 1", "mixes fields of two forks' BN"),
+    wrong("BN", "decay: @2", "a bad decay; expected 0 to 1, found 2"),
+    wrong("BNConv", "decay: @2", "a bad decay; expected 0 to 1, found 2"),
+    wrong("BN", "", "the moments of the batch", tops="a @b"),
+    wrong("Interp", "", "has no size", at="layer"),
+    wrong("Interp", "zoom_factor: @0", "zoom_factor must be at least 1; found 0"),
+    wrong("Interp", "height: @0 width: 3", "height must be at least 1"),
+    wrong("Interp", "zoom_factor: 2 pad_beg: @1", "pad_beg can only cut off"),
+    wrong("Interp", "zoom_factor: 2 pad_beg: @-5", "leave nothing of the image"),
+    wrong("Interp", "zoom_factor: 2", "is no batch of images", (2, 3), at=0),
+    wrong("Upsample", "", "does not fit", IMAGE, (2, 4, 5, 5), at=1),
+    wrong("Upsample", "scale: @1", "a bad factor; expected 2 or more, found 1", IMAGE, IMAGE),
+    wrong("Upsample", "upsample_h: @1", "give upsample_h and upsample_w", IMAGE, IMAGE),
+    wrong("Upsample", "pad_out_h: @true", "pad_out_h needs a second bottom"),
+    wrong("Upsample", "scale: 3 pad_out_h: @true", "pad_out_h is for a factor of 2", IMAGE, IMAGE),
+    wrong("SegAccuracy", "", "does not fit", IMAGE, (2, 1, 3, 3), at=1),
+)
 
 
 def test_a_place_outside_of_the_top_is_a_fault(rng):

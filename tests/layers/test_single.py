@@ -22,7 +22,7 @@ def test_pytorch_has_the_same_discrepancy(rng):
     loss = (source.sum() - source.trace()) / 20 + (target.sum() - target.trace()) / 12 - 2 * kernel[:5, 5:].mean()
     loss.backward()
     shapes = {name: array.shape for name, array in fed.items()}
-    text = layer("JMMDLoss", *fed, body="jmmd_param { sigma: 1.5 label_kernel_num: 2 }")
+    text = layer("JMMDLoss", *fed, body="sigma: 1.5 label_kernel_num: 2")
     net = bind("force_backward: true\n" + inputs(**shapes) + text, keep=True)
     assert run(net, **fed) == pytest.approx(loss.item(), rel=1e-10)
     for name, blob in blobs.items():
@@ -31,7 +31,7 @@ def test_pytorch_has_the_same_discrepancy(rng):
 
 def test_several_samples_are_a_bag(rng):
     text = "force_backward: true\n" + inputs(x=(6, 4), t=(2, 4, 1, 1))
-    text += layer("MIL", "x", body="mil_param { context_per_roi: 3 }")
+    text += layer("MIL", "x", body="context_per_roi: 3")
     net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
     x = rng.permutation(24).reshape(6, 4) / 24.0
     run(net, x=x, t=np.zeros((2, 4, 1, 1)))
@@ -39,13 +39,13 @@ def test_several_samples_are_a_bag(rng):
     np.testing.assert_array_equal(net.dev.download(net.blobs["y"])[..., 0, 0], largest)
     expected = np.where(x.reshape(2, 3, 4) == largest[:, None], x.reshape(2, 3, 4) / 2, 0)
     np.testing.assert_allclose(slopes(net, "x"), expected.reshape(6, 4))
-    wrong = layer("MIL", "@x", body="mil_param { context_per_roi: 4 }")
+    wrong = layer("MIL", "@x", body="context_per_roi: 4")
     mistakes(inputs(x=(6, 4)) + wrong, "does not fit; expected a multiple of 4 samples")
 
 
 def test_whole_channels_are_dropped():
     text = "force_backward: true\n" + inputs(x=(20, 30, 2, 3), t=(20, 30, 2, 3))
-    text += layer("SpatialDropout", "x", body="spatial_dropout_param { dropout_ratio: 0.25 }")
+    text += layer("SpatialDropout", "x", body="dropout_ratio: 0.25")
     net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
     run(net, x=np.ones((20, 30, 2, 3)), t=np.zeros((20, 30, 2, 3)))
     tops = net.dev.download(net.blobs["y"]).reshape(600, 6)
@@ -61,32 +61,32 @@ X = inputs(x=(4, 6), z=(4, 5), s=(3, 6), i=(2, 3, 4, 5), l=(4,))
 
 
 test_mistakes = mistaken(
-    (layer("Squash", "@x", body="squash_param { capsule_dim: 4 }"), "does not fit"),
-    (layer("CapsuleLen", "@x", body="capsule_len_param { num_class: 4 }"), "does not fit"),
-    (layer("CapsuleReshape", "@z", body="capsule_reshape_param { capsule_dim: 2 }"), "does not fit"),
+    (layer("Squash", "@x", body="capsule_dim: 4"), "does not fit"),
+    (layer("CapsuleLen", "@x", body="num_class: 4"), "does not fit"),
+    (layer("CapsuleReshape", "@z", body="capsule_dim: 2"), "does not fit"),
     (
         layer(
             "CapsuleRouting",
             "@x",
-            body="capsule_routing_param { input_capsule_num: 2 output_capsule_num: 2 output_capsule_dim: 2 }",
+            body="input_capsule_num: 2 output_capsule_num: 2 output_capsule_dim: 2",
         ),
         "does not fit",
     ),
-    (layer("MarginLoss", "x", "@s", body="margin_param { num_class: 3 }"), "does not fit"),
-    (layer("GRN", "x", body="grn_param { bias: @-1 }"), "a bad bias"),
+    (layer("MarginLoss", "x", "@s", body="num_class: 3"), "does not fit"),
+    (layer("GRN", "x", body="bias: @-1"), "a bad bias"),
     (layer("Sum", "x", "@z"), "does not fit"),
-    (layer("Sum", "@x", body="sum_param { num_component: 4 }"), "does not fit"),
-    (layer("SpatialDropout", "x", body="spatial_dropout_param { dropout_ratio: @1 }"), "a bad dropout_ratio"),
-    (layer("ConvLSTM", "i", body="convolution_param { num_output: 2 @kernel_size: 2 }"), "a bad kernel_size"),
+    (layer("Sum", "@x", body="num_component: 4"), "does not fit"),
+    (layer("SpatialDropout", "x", body="dropout_ratio: @1"), "a bad dropout_ratio"),
+    (layer("ConvLSTM", "i", body="num_output: 2 @kernel_size: 2"), "a bad kernel_size"),
     (layer("MMDLoss", "x", "@z"), "does not fit"),
-    (layer("JMMDLoss", "x", "x", "l", "l", body="jmmd_param { sigma: @0 }"), "a bad sigma"),
-    (layer("MMDLoss", "x", "x", body="mmd_param { kernel_mul: @0 }"), "a bad kernel_mul"),
-    (layer("MMDLoss", "x", "x", body="mmd_param { kernel_num: @4000000000 }"), "a bad kernel_num"),
-    (layer("ImResize", "i", body="imresize_param { factor: @nan }"), "a bad factor"),
-    (layer("ImResize", "i", body="imresize_param { start_scale: @inf }"), "a bad start_scale"),
+    (layer("JMMDLoss", "x", "x", "l", "l", body="sigma: @0"), "a bad sigma"),
+    (layer("MMDLoss", "x", "x", body="kernel_mul: @0"), "a bad kernel_mul"),
+    (layer("MMDLoss", "x", "x", body="kernel_num: @4000000000"), "a bad kernel_num"),
+    (layer("ImResize", "i", body="factor: @nan"), "a bad factor"),
+    (layer("ImResize", "i", body="start_scale: @inf"), "a bad start_scale"),
     (layer("OuterProduct", "x", "@s"), "does not fit"),
     (layer("Nms", "@i"), "does not fit"),
-    (layer("ImResize", "i", body="imresize_param { scale_gap: @3 }"), "a bad start_scale or scale_gap"),
+    (layer("ImResize", "i", body="scale_gap: @3"), "a bad start_scale or scale_gap"),
     (layer("EuclideanLossHeatmap", "i", "@x"), "does not fit"),
     before=X,
 )
@@ -176,7 +176,7 @@ RESIZE, SHUFFLE = "resize_nearest_neighbor_param", "pixel_shuffle_param"
 
 test_mistakes_of_synopsys = mistaken(
     (layer("Mul", "x", "@z"), "does not fit; expected axes as [2, 4, 3, 3], or 1"),
-    (layer("Mul", "x", body="mul_param { mul_shape: @2 }"), "mul_shape does not fit"),
+    (layer("Mul", "x", body="mul_shape: @2"), "mul_shape does not fit"),
     (layer("PixelShuffle", "@x", body=f"{SHUFFLE} {{ upscale_factor: 3 }}"), "does not divide into squares"),
     (layer("PixelShuffle", "x", body=f"@{SHUFFLE} {{ }}"), "upscale_factor must be positive"),
     (layer("ResizeNearestNeighbor", "x", body=f'{RESIZE} {{ data_format: @"CHW" }}'), "a bad data_format"),

@@ -81,8 +81,8 @@ X = inputs(x=(4, 3), z=(3, 3), l=(4,), m=(4, 4), w=(3,), t=(3, 4))
 
 
 test_mistakes = mistaken(
-    (layer("FocalLoss", "x", "l", body="focal_loss_param { gamma: @-1 }"), "a bad gamma"),
-    (layer("FocalLoss", "x", "l", body="focal_loss_param { type: @LINEAR }"), "type LINEAR is not supported"),
+    (layer("FocalLoss", "x", "l", body="gamma: @-1"), "a bad gamma"),
+    (layer("FocalLoss", "x", "l", body="type: @LINEAR"), "type LINEAR is not supported"),
     (layer("FocalLoss", "x", "@w"), "does not fit"),
     (layer("WeightedSoftmaxWithLoss", "x", "l", "@w"), "does not fit"),
     (layer("WeightedSigmoidCrossEntropyLoss", "x", "x", "@w"), "does not fit"),
@@ -90,7 +90,7 @@ test_mistakes = mistaken(
     (layer("SigmoidCrossEntropyBalanceLoss", "x", "@w"), "does not fit"),
     (layer("SigmoidCrossEntropyBalanceLoss", "x", "@t"), "does not fit"),
     (
-        layer("DiceCoefLoss", "x", "x", body="dice_coef_loss_param { generalization: MULTICLASS ignore_label: @3 }"),
+        layer("DiceCoefLoss", "x", "x", body="generalization: MULTICLASS ignore_label: @3"),
         "a bad ignore_label",
     ),
     (layer("OrdinalRegressionLoss", "@x", "l"), "does not fit"),

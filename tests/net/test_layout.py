@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from textnet import build, inputs
+from textnet import body_of, build, inputs
 
 from caffelite.devices.traits import DeviceTraits, cpu_traits
 from caffelite.layers import Format
@@ -16,21 +16,21 @@ DATA = (2, 6, 9, 7)
 
 
 def layer(kind: str, bottoms: str, tops: str, body: str = "", name: str = "") -> str:
-    """A layer, named after its first top unless another is given; blobs separated by spaces."""
+    """A layer, named after its first top unless another is given; blobs separated by spaces; body: see body_of."""
     blobs = [*(f'bottom: "{b}"' for b in bottoms.split()), *(f'top: "{t}"' for t in tops.split())]
-    return f'layer {{ name: "{name or tops.split()[0]}" type: "{kind}" {" ".join(blobs)} {body} }}\n'
+    return f'layer {{ name: "{name or tops.split()[0]}" type: "{kind}" {" ".join(blobs)} {body_of(kind, body)} }}\n'
 
 
 def convolution(bottom: str, top: str, body: str = "kernel_size: 3 pad: 1", outputs: int = 8) -> str:
-    return layer("Convolution", bottom, top, f"convolution_param {{ num_output: {outputs} {body} {FILL} }}")
+    return layer("Convolution", bottom, top, f"num_output: {outputs} {body} {FILL}")
 
 
 def pooling(bottom: str, top: str, body: str) -> str:
-    return layer("Pooling", bottom, top, f"pooling_param {{ {body} }}")
+    return layer("Pooling", bottom, top, body)
 
 
 def dense(bottom: str, top: str) -> str:
-    return layer("InnerProduct", bottom, top, f"inner_product_param {{ num_output: 5 {FILL} }}")
+    return layer("InnerProduct", bottom, top, f"num_output: 5 {FILL}")
 
 
 # Where transpositions go
@@ -165,7 +165,7 @@ LOSSY = convolution("data", "c1").replace("convolution_param", "loss_weight: 2 c
 @pytest.mark.parametrize(
     "over, last",
     [
-        ("Sigmoid", layer("Reshape", "c1", "flat", "reshape_param { shape { dim: 0 dim: -1 } }")),
+        ("Sigmoid", layer("Reshape", "c1", "flat", "shape { dim: 0 dim: -1 }")),
         ("Softmax", ""),  # in Caffe's layout
     ],
 )

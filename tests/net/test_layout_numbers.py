@@ -107,8 +107,7 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     + convolution("a", "m").replace("{ name", '{ param { name: "w" } param { name: "b" } name'),
     "ReLU fused": convolution("c1", "c") + layer("ReLU", "c", "m"),
     "ReLU in place": layer("ReLU", "c1", "c1", name="relu") + convolution("c1", "m"),
-    "leaky ReLU fused": convolution("c1", "c", "kernel_size: 2")
-    + layer("ReLU", "c", "m", "relu_param { negative_slope: 0.1 }"),
+    "leaky ReLU fused": convolution("c1", "c", "kernel_size: 2") + layer("ReLU", "c", "m", "negative_slope: 0.1"),
     "ReLU by itself": layer("AbsVal", "c1", "p") + layer("ReLU", "p", "m"),
     "MAX": pooling("c1", "m", "kernel_size: 3 stride: 2 pad: 1"),
     "MAX beyond the image": pooling("c1", "m", "kernel_size: 2 stride: 2"),
@@ -125,57 +124,47 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     + pooling("g", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
     "AVE of all": pooling("c1", "m", "pool: AVE global_pooling: true"),
     "STOCHASTIC": layer("Sigmoid", "c1", "s") + pooling("s", "m", "pool: STOCHASTIC kernel_size: 2 stride: 2"),
-    "LRN": layer("LRN", "c1", "m", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 }"),
-    "LRN to another power": layer("LRN", "c1", "m", "lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 k: 2 }"),
-    "LRN within channels": layer(
-        "LRN", "c1", "m", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }"
-    ),
+    "LRN": layer("LRN", "c1", "m", "local_size: 5 alpha: 0.5 beta: 0.75"),
+    "LRN to another power": layer("LRN", "c1", "m", "local_size: 3 alpha: 0.5 beta: 0.6 k: 2"),
+    "LRN within channels": layer("LRN", "c1", "m", "local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL"),
     "BatchNorm": layer("BatchNorm", "c1", "m"),
     "BatchNorm, Scale, ReLU in place": layer("BatchNorm", "c1", "c1", name="norm")
-    + layer("Scale", "c1", "c1", f"scale_param {{ {LEARN} }}", name="scale")
+    + layer("Scale", "c1", "c1", f"{LEARN}", name="scale")
     + layer("ReLU", "c1", "m"),
-    "BatchNorm by stored moments": layer("BatchNorm", "c1", "m", "batch_norm_param { use_global_stats: true }"),
-    "BatchNorm by stored moments, ReLU": layer("BatchNorm", "c1", "b", "batch_norm_param { use_global_stats: true }")
+    "BatchNorm by stored moments": layer("BatchNorm", "c1", "m", "use_global_stats: true"),
+    "BatchNorm by stored moments, ReLU": layer("BatchNorm", "c1", "b", "use_global_stats: true")
     + layer("ReLU", "b", "m"),
-    "BatchNorm that learns, leaky ReLU": layer("BatchNorm", "c1", "b", "batch_norm_param { scale_bias: true }")
-    + layer("ReLU", "b", "m", "relu_param { negative_slope: 0.3 }"),
-    "BatchNorm that learns": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true }"),
-    "BatchNorm that learns, stored": layer(
-        "BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true use_global_stats: true }"
-    ),
-    "BatchNorm that learns a scale": layer(
-        "BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true bias_term: false }"
-    ),
+    "BatchNorm that learns, leaky ReLU": layer("BatchNorm", "c1", "b", "scale_bias: true")
+    + layer("ReLU", "b", "m", "negative_slope: 0.3"),
+    "BatchNorm that learns": layer("BatchNorm", "c1", "m", "scale_bias: true"),
+    "BatchNorm that learns, stored": layer("BatchNorm", "c1", "m", "scale_bias: true use_global_stats: true"),
+    "BatchNorm that learns a scale": layer("BatchNorm", "c1", "m", "scale_bias: true bias_term: false"),
     "Scale": layer("Scale", "c1", "m"),
-    "Scale with bias": layer("Scale", "c1", "m", f"scale_param {{ {LEARN} }}"),
-    "Scale of two axes": layer("Scale", "c1", "m", "scale_param { num_axes: 2 }"),
-    "Scale by a blob": MORE + layer("Scale", "c1 d1", "m", "scale_param { axis: 0 }"),
+    "Scale with bias": layer("Scale", "c1", "m", f"{LEARN}"),
+    "Scale of two axes": layer("Scale", "c1", "m", "num_axes: 2"),
+    "Scale by a blob": MORE + layer("Scale", "c1 d1", "m", "axis: 0"),
     "Bias": layer("Bias", "c1", "m"),
-    "Bias by a blob": MORE + layer("Bias", "c1 d1", "m", "bias_param { axis: 0 }"),
+    "Bias by a blob": MORE + layer("Bias", "c1 d1", "m", "axis: 0"),
     "PReLU": layer("PReLU", "c1", "m"),
-    "PReLU of one slope": layer("PReLU", "c1", "m", "prelu_param { channel_shared: true }"),
-    "SUM": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { coeff: 0.5 coeff: -2 }"),
-    "PROD": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { operation: PROD }"),
-    "MAX of blobs": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { operation: MAX }"),
+    "PReLU of one slope": layer("PReLU", "c1", "m", "channel_shared: true"),
+    "SUM": MORE + layer("Eltwise", "c1 d1", "m", "coeff: 0.5 coeff: -2"),
+    "PROD": MORE + layer("Eltwise", "c1 d1", "m", "operation: PROD"),
+    "MAX of blobs": MORE + layer("Eltwise", "c1 d1", "m", "operation: MAX"),
     "SUM with a plain blob": convolution("c1", "d6", outputs=6)
     + layer("AbsVal", "data", "p")
     + layer("Eltwise", "p d6", "m"),
     "Concat": MORE + pooling("c1", "p", "kernel_size: 3 stride: 1 pad: 1") + layer("Concat", "c1 d1 p data", "m"),
-    "Concat of images": MORE
-    + layer("Concat", "c1 d1", "m4", "concat_param { axis: 0 }")
-    + layer("Slice", "m4", "m m5", "slice_param { axis: 0 }"),
-    "Slice": layer("Slice", "c1", "a b c", "slice_param { slice_point: 1 slice_point: 4 }")
+    "Concat of images": MORE + layer("Concat", "c1 d1", "m4", "axis: 0") + layer("Slice", "m4", "m m5", "axis: 0"),
+    "Slice": layer("Slice", "c1", "a b c", "slice_point: 1 slice_point: 4")
     + layer("Sigmoid", "a", "d")
     + layer("Concat", "c d b", "m"),
     "Slice, half unread": layer("Slice", "c1", "m rest") + SILENT["rest"],
     "Softmax": layer("Softmax", "c1", "m"),
     "MVN": layer("MVN", "c1", "m"),
-    "Deconvolution": layer(
-        "Deconvolution", "c1", "m", f"convolution_param {{ num_output: 4 kernel_size: 2 stride: 2 {FILL} }}"
-    ),
+    "Deconvolution": layer("Deconvolution", "c1", "m", f"num_output: 4 kernel_size: 2 stride: 2 {FILL}"),
     "Dropout": layer("Dropout", "c1", "m"),
-    "Dropout of nothing": layer("Dropout", "c1", "m", "dropout_param { dropout_ratio: 0 }"),
-    "Reshape": layer("Reshape", "c1", "m", "reshape_param { shape { dim: 0 dim: 4 dim: -1 dim: 7 } }"),
+    "Dropout of nothing": layer("Dropout", "c1", "m", "dropout_ratio: 0"),
+    "Reshape": layer("Reshape", "c1", "m", "shape { dim: 0 dim: 4 dim: -1 dim: 7 }"),
     "fan-out to both layouts": convolution("c1", "a", "kernel_size: 1")
     + layer("Softmax", "c1", "b")
     + pooling("c1", "c", "kernel_size: 3 stride: 1 pad: 1")
@@ -238,10 +227,10 @@ def numbers(text: str, engine: str, phase: str, seed: int, **options) -> dict[st
 def test_numbers_are_those_of_the_plain_layout(seed, engine, case):
     text = sandwich(BETWEEN[case])
     for phase in ("TRAIN", "TEST") if case in ("BatchNorm", "Dropout") else ("TRAIN",):
-        expected = numbers(text, "plain", phase, seed)
+        kept = numbers(text, "plain", phase, seed, keep=True)
+        expected = {name: array for name, array in kept.items() if not name.startswith("blob ")}
         compare(numbers(text, engine, phase, seed), expected)
         compare(numbers(text, engine, phase, seed, fuse=False), expected)
-        kept = numbers(text, "plain", phase, seed, keep=True)
         compare(numbers(text, engine, phase, seed, keep=True), kept)
 
 

@@ -12,7 +12,6 @@ import lmdb
 import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
-from caffelite.parallel import watchdog_process as watchdog
 from caffelite.runs import registry
 from caffelite.training.checkpoint import atomic_files, snapshot
 
@@ -247,62 +246,6 @@ def test_a_guard_that_dies_is_named(folder, started, rank):
         1: "rank 1 lost its watchdog: that process died, the rank itself runs",
     }
     assert reported[rank] in err and not re.search("rank 0 or its machine|(?<!watchdog of )rank 0 died", err), err
-
-
-# The guard alone
-
-
-def report(**more) -> dict:
-    """What a rank tells its guard."""
-    told = {
-        "rank": 0,
-        "host": "h",
-        "pid": 1,
-        "ticks": 1,
-        "iteration": 5,
-        "since": 5,
-        "what": watchdog.FORWARD,
-        "where": 0,
-    }
-    told |= {"peer": watchdog.NOBODY, "names": ["a"], "collectives": ["gradients"], "error": "", "done": False}
-    return told | {"lost": None, "stopped": False} | more
-
-
-def test_who_waits_is_not_to_blame():
-    judge = watchdog.WatchdogProcess(0, {"rank": 0, "size": 3, "pid": os.getpid(), "limit": 10})
-    for rank, (what, peer) in enumerate(
-        [(watchdog.WAITING, watchdog.NOBODY), (watchdog.BACKWARD, watchdog.NOBODY), (watchdog.FORWARD, 1)]
-    ):
-        judge.record(report(rank=rank, what=what, peer=peer))
-    now = time.monotonic()
-    judge.look_for_hangs(now + 5)
-    assert not judge.reason
-    for told in judge.reports.values():
-        told["heard"] = now + 11
-    judge.look_for_hangs(now + 11)
-    assert list(judge.reason) == [1] and judge.reason[1].startswith("hangs")
-    assert watchdog.place(judge.reports[2]) == "iteration 5, forward, waiting for rank 1"
-
-
-@pytest.mark.parametrize("what, since, seconds", [(watchdog.SNAPSHOT, 5, 50), (watchdog.FORWARD, 0, 50)])
-def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
-    judge = watchdog.WatchdogProcess(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 10})
-    told = report(since=since, what=what)
-    judge.record(told)
-    now = time.monotonic()
-    for later, guilty in ((seconds, []), (101, [0])):
-        told["heard"] = now + later
-        judge.look_for_hangs(now + later)
-        assert list(judge.reason) == guilty
-
-
-def test_a_job_that_is_suspended_as_a_whole_is_left_alone():
-    judge = watchdog.WatchdogProcess(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 1})
-    told = report(stopped=True)
-    judge.record(told)
-    told["heard"] = time.monotonic() + 100
-    judge.look_for_hangs(told["heard"])
-    assert not judge.reason
 
 
 def test_an_mpirun_without_its_mpi(folder):

@@ -104,6 +104,16 @@ def test_what_is_no_fault(text):
     assert planted(text) == {}
 
 
+def test_coverage_sees_no_line_of_a_kernel():
+    for path in (Path(mutant_faults.__file__).parents[1] / "caffelite" / mutant_faults.KERNELS).glob("*.py"):
+        source = path.read_bytes()
+        for function in ast.parse(source).body:
+            if isinstance(function, ast.FunctionDef) and function.decorator_list:
+                how, _ = mutant_faults.reach(f"{mutant_faults.KERNELS}{path.name}", source, function.body[-1].lineno)
+                plain = ast.unparse(function.decorator_list[0]).startswith("functools")
+                assert how == ("lines" if plain else "compiled"), (path, function.name)
+
+
 @pytest.fixture
 def checkout(tmp_path):
     """A package with a small module, its tests, and a file that git ignores; all in git."""
