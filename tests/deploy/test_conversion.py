@@ -62,6 +62,12 @@ def test_chance_goes_and_the_rest_of_the_transform_stays(test_graph):
     assert {f.name for f, _ in found.ListFields()} == {"crop_size", "mean_value"}
 
 
+def test_a_region_detector_keeps_the_transform_of_its_images(test_graph):
+    data = convert(test_graph("faster_rcnn_shapes/train_val.prototxt")).message.layer[0]
+    assert list(data.top) == ["data", "im_info"] and not data.transform_param.mirror
+    assert list(data.transform_param.mean_value) == [128] and data.transform_param.scale == pytest.approx(0.0156)
+
+
 def test_of_several_losses_the_heaviest_counts(test_graph):
     early, last = (
         f'layer {{ name: "{n}" type: "InnerProduct" bottom: "ip" top: "{n}" inner_product_param {{ num_output: 2 }} }}'
