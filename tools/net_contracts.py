@@ -134,10 +134,10 @@ def _of_grids(rng: random.Random) -> dict[str, Contract]:
     grid, anchors = ((2, 16, height, width), normal), "biases: 1 biases: 1.5 biases: 2 biases: 0.75"
     yolo = f"num_classes: 3 num_box: 2 confidence_threshold: 0.2 nms_threshold: 0.3 {anchors}"
     far = "biases: 8 biases: 12 biases: 16 biases: 6"
+    multibox = f"multibox_loss_param {{ {ssd} {losses} mining_type: {mining} }}"
     return {
-        "MultiBoxLoss": Contract(
-            f"multibox_loss_param {{ {ssd} {losses} mining_type: {mining} }}", (*blobs, ((1, 1, 6, 8), annotations))
-        ),
+        "MultiBoxLoss": Contract(multibox, (*blobs, ((1, 1, 6, 8), annotations))),
+        "MultiBoxFocalLoss": Contract(multibox, (*blobs, ((1, 1, 6, 8), annotations))),
         "DetectionOutput": Contract(f"detection_output_param {{ {ssd} }}", blobs),
         "DetectionEvaluate": Contract(
             "detection_evaluate_param { num_classes: 3 }", (((1, 1, 7, 7), detections), ((1, 1, 6, 8), annotations))

@@ -9,6 +9,7 @@ from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
+from .compilation import Which
 from .division import Positioned
 from .elementwise import elementwise
 from .facets import Coordinates, Described
@@ -169,7 +170,8 @@ class Insanity(Layer):
         self.width = math.prod(bottoms[0]) // max(1, self.rows)
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
+    @property
+    def divisible_axes(self) -> Which:
         return not self.training
 
     @property
@@ -223,8 +225,9 @@ class PReLU(ImageLayout, Layer):
         self.add_param(shape, self.p.filler if self.p.HasField("filler") else quarter, "filler")
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0 or (axis == 1 and not self.p.channel_shared)
+    @property
+    def divisible_axes(self) -> Which:
+        return (0,) if self.p.channel_shared else (0, 1)
 
     def build(self, dev: Device) -> None:
         y, dx, da = (
@@ -375,7 +378,8 @@ class SeLuDropout(ImageLayout, Layer):
         self.count = (self.rows, self.width)
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
+    @property
+    def divisible_axes(self) -> Which:
         return not self.training
 
     def build(self, dev: Device) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .compilation import Which
 from .facets import Coordinates, Described
 from .fusing import Fusing
 from .image_layout import ImageLayout
@@ -73,8 +74,9 @@ class BatchNorm(Fusing, ImageLayout):
                 self.add_param((c,), self.p.bias_filler, "bias_filler")
         return [shape]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 1 or super().divisible(axis)
+    @property
+    def divisible_axes(self) -> Which:
+        return (1,) if self.couples_samples else (0, 1)
 
     @property
     def scales(self) -> bool:

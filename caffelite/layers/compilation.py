@@ -7,6 +7,16 @@ from collections.abc import Collection
 from .config import LayerConfig, Shape
 
 Which = bool | Collection[int]  # all, none, or those with these indices
+MOST_AXES = 32  # of a blob, as in Caffe
+
+
+def includes(which: Which, index: int) -> bool:
+    return which if isinstance(which, bool) else index in which
+
+
+def all_but(axis: int) -> Which:
+    """Every axis of a blob but one."""
+    return frozenset(range(MOST_AXES)) - {axis}
 
 
 class Compilable:
@@ -25,7 +35,8 @@ class Compilable:
     - ``needs_images``: its bottoms are images;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
       loss of the batch is not the mean of the losses of its equal parts;
-    - ``divisible_axes``: for which axes of the tops ``divisible`` holds (None: 0, unless samples are coupled);
+    - ``divisible_axes``: the axes of the tops (0: samples, 1: channels) of which a shard depends on the same shard of
+      the bottoms alone, and on all of each parameter or the same shard of it; by default 0, unless samples are coupled;
     - ``saved_shapes``: what forward keeps for backward, by name: shape and dtype (None: the net's).
     """
 
@@ -39,7 +50,6 @@ class Compilable:
     differentiable = True
     in_place = view = loss = requires_host = needs_images = False
     couples_samples = True
-    divisible_axes: Which | None = None
     config = LayerConfig()
     saved_shapes: dict[str, tuple[Shape, str | None]]
 
@@ -55,9 +65,6 @@ class Compilable:
     def backward_reads_tops(self) -> Which:
         return True
 
-    def divisible(self, axis: int) -> bool:
-        """Whether a part of each top along ``axis`` (0: samples, 1: channels) depends on the same part of the bottoms
-        alone, and on all of each parameter or the same part of it."""
-        if self.divisible_axes is None:
-            return axis == 0 and not self.couples_samples
-        return self.divisible_axes if isinstance(self.divisible_axes, bool) else axis in self.divisible_axes
+    @property
+    def divisible_axes(self) -> Which:
+        return () if self.couples_samples else (0,)

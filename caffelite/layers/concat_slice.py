@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection
 
 from ..devices.protocol import Device
+from .compilation import Which, all_but
 from .facets import Described
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
@@ -45,8 +46,9 @@ class Joint(ImageLayout, Layer):
         rows, self.ends = self.rows()
         self.whole = rows, -1
 
-    def divisible(self, axis: int) -> bool:
-        return axis != self.joint
+    @property
+    def divisible_axes(self) -> Which:
+        return all_but(self.joint)
 
     def join(self, parts: list, whole, stored: Collection[int] = ()) -> None:
         """Copies the parts (zeros where None) into the concatenated blob; skips those ``stored`` there already."""

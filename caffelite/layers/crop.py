@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import require
+from .compilation import Which
 from .facets import Coordinates
 from .layer import Layer, Shape, register
 
@@ -46,8 +47,9 @@ class Crop(Layer):
         self.part = (*[slice(None)] * axis, *parts)
         return [(*whole[:axis], *reference[axis:])]
 
-    def divisible(self, axis: int) -> bool:
-        return axis < self.first
+    @property
+    def divisible_axes(self) -> Which:
+        return range(self.first)
 
     def forward(self, x: list, y: list) -> None:
         self.dev.assign(x[0][self.part], y[0])

@@ -16,6 +16,7 @@ from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import Locator
 from . import fillers
+from .compilation import Which
 from .feeding import Feeding
 from .layer import Layer, Shape, gradient_of, register
 
@@ -50,8 +51,9 @@ class Feed(Feeding, Layer):
         the layer's message ``field``; path: of the list. Errors: a list that the layer refuses, too."""
         raise NotImplementedError
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0 and self.divides_samples
+    @property
+    def divisible_axes(self) -> Which:
+        return (0,) if self.divides_samples else ()
 
     def sample_shard(self, shard: int, shards: int) -> Self:
         """A copy that feeds a shard of each batch, once ``divide_source`` is called."""

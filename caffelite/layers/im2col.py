@@ -6,6 +6,7 @@ import math
 
 from ..devices.protocol import Device
 from . import sliding
+from .compilation import Which
 from .convolution import spatial_axis
 from .facets import Coordinates
 from .layer import Layer, Shape, register
@@ -33,8 +34,9 @@ class Im2col(Layer):
         self.channels_axis, self.couples_samples = axis, axis == 0
         return [(*shape[:axis], shape[axis] * math.prod(self.window.kernel), *self.out)]
 
-    def divisible(self, axis: int) -> bool:
-        return axis <= self.channels_axis
+    @property
+    def divisible_axes(self) -> Which:
+        return range(self.channels_axis + 1)
 
     def build(self, dev: Device) -> None:
         self.op = sliding.im2col(dev, self.x_shape, self.out, self.window)

@@ -76,7 +76,7 @@ class Loss(Layer):
     class_weights: np.ndarray | None = None  # None: all 1, or not measured yet
     couples_samples = False
     backward_reads_tops = False
-    divisible_axes: Which | None = False
+    divisible_axes: Which = False
 
     def setup(self) -> None:
         class_weights.check(self)

@@ -9,6 +9,7 @@ from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
+from .compilation import Which
 from .facets import Coordinates, Described
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, register, split_axis
@@ -34,8 +35,9 @@ class MVN(Layer):
         self.saved_shapes["scale"] = ((groups,), None)
         return [shape]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0 or (axis == 1 and not self.p.across_channels)
+    @property
+    def divisible_axes(self) -> Which:
+        return (0,) if self.p.across_channels else (0, 1)
 
     @property
     def backward_reads_tops(self) -> bool:
@@ -100,8 +102,9 @@ class LRN(ImageLayout, Layer):
             self.saved_shapes |= {"square": (shape, None), "spread": (shape, None)}
         return [shape]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0 or (axis == 1 and not self.across)
+    @property
+    def divisible_axes(self) -> Which:
+        return (0,) if self.across else (0, 1)
 
     @property
     def backward_reads_tops(self) -> bool:

@@ -14,6 +14,7 @@ from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require, sliding
+from .compilation import Which
 from .config import SavedBlobs
 from .facets import Coordinates, Described
 from .image_layout import ImageLayout
@@ -63,8 +64,9 @@ class Pooled(Layer):
         self.drawn = self.method == "STOCHASTIC" and self.phase == pb.TRAIN
         self.differentiable = self.drawn or self.method != "STOCHASTIC"
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0 and not self.drawn  # the winners are drawn by the place in the batch
+    @property
+    def divisible_axes(self) -> Which:
+        return () if self.drawn else (0,)  # the argmax is drawn by the position in the batch
 
     def index(self, name: str, shape: Shape) -> None:
         """Adds a saved blob for the winners' positions."""
@@ -158,8 +160,9 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
         )
         return [self.y_shape] * len(self.spec.top)
 
-    def divisible(self, axis: int) -> bool:
-        return axis < 2 and not self.drawn
+    @property
+    def divisible_axes(self) -> Which:
+        return () if self.drawn else (0, 1)
 
     def _plain_means(self) -> bool:
         """Whether every mean of AVE covers its full window or the window's part inside the image, so that none is
@@ -230,6 +233,7 @@ class Pooling3D(Pooled):
     """
 
     field = "pooling3d_param"
+    divisible_axes = (0, 1)
 
     def setup(self) -> None:
         super().setup()
@@ -273,9 +277,6 @@ class Pooling3D(Pooled):
             what = "its kernel does not fit" if count < 1 else "its last window is outside the frames"
             raise self.error(what, name, found=f"{length} frames", expected=f"at most {length}")
         return count
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
 
     def build(self, dev: Device) -> None:
         self.of_places = self.operation(dev, *self.spatial, self.images, random_key(self))

@@ -10,6 +10,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .compilation import Which
 from .facets import Coordinates, Described
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, gradient_of, register
@@ -48,8 +49,9 @@ class Broadcast(ImageLayout, Layer):
         self._by_sample = len(bottoms) == 1 or (axis == 0 and bool(shape))
         return shape
 
-    def divisible(self, axis: int) -> bool:
-        return self._by_channel if axis == 1 else self._by_sample and super().divisible(axis)
+    @property
+    def divisible_axes(self) -> Which:
+        return [0] * (self._by_sample and not self.couples_samples) + [1] * self._by_channel
 
     def second(self, x: list):
         return x[1] if len(x) == 2 else self.params[0].data

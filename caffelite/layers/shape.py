@@ -11,6 +11,7 @@ from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..prototxt import say_once
 from . import require
+from .compilation import Which, all_but
 from .facets import Coordinates, Described, Learned
 from .layer import Layer, Shape, register
 from .state import Varying
@@ -38,8 +39,9 @@ class Flatten(Layer):
         self.first, self.couples_samples = first, first == 0 and last > 0
         return [(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :])]
 
-    def divisible(self, axis: int) -> bool:
-        return axis <= self.first and not (axis == 0 and self.couples_samples)
+    @property
+    def divisible_axes(self) -> Which:
+        return range(int(self.couples_samples), self.first + 1)
 
     def forward(self, x: list, y: list) -> None:
         pass
@@ -127,8 +129,9 @@ class Tile(Layer):
         self.view = self.p.tiles == 1
         return [(*shape[:axis], shape[axis] * self.p.tiles, *shape[axis + 1 :])]
 
-    def divisible(self, axis: int) -> bool:
-        return axis != self.tiled_axis
+    @property
+    def divisible_axes(self) -> Which:
+        return all_but(self.tiled_axis)
 
     def forward(self, x: list, y: list) -> None:
         if not self.view:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..devices import ops
 from ..devices.protocol import Device
+from .compilation import Which, all_but
 from .layer import Layer, Shape, register, split_axis
 
 
@@ -20,8 +21,9 @@ class Softmax(Layer):
         self.split, self.couples_samples = split_axis(bottoms[0], self.summed), self.summed == 0
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
-        return axis != self.summed
+    @property
+    def divisible_axes(self) -> Which:
+        return all_but(self.summed)
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.Softmax(*self.split))

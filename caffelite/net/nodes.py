@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
-from ..layers.compilation import Which
+from ..layers.compilation import includes
 from ..layers.data import Input
 from ..layers.feeding import Feeding, Scheduled, feeding
 from ..layers.state import Varying, varies
@@ -22,10 +22,6 @@ from .sealing import Sealable
 AUTOMATIC = (
     "(automatic)"  # Caffe's name for the top of a loss layer without one: no layer reads it, and it is no output
 )
-
-
-def _includes(which: Which, index: int) -> bool:
-    return which if isinstance(which, bool) else index in which
 
 
 @dataclass(eq=False)
@@ -105,11 +101,11 @@ class Node(Sealable):
 
     def reads_bottom(self, index: int) -> bool:
         """Whether the backward step reads a bottom."""
-        return self.backward and _includes(self.layer.backward_reads_bottoms, index)
+        return self.backward and includes(self.layer.backward_reads_bottoms, index)
 
     def reads_top(self, index: int) -> bool:
         """Whether the backward step reads a top."""
-        return self.backward and _includes(self.layer.backward_reads_tops, index)
+        return self.backward and includes(self.layer.backward_reads_tops, index)
 
     @property
     def name(self) -> str:

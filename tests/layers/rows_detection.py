@@ -60,7 +60,7 @@ def focal(text, name, parameters, **options):
     power = "focal_loss_param {{ alpha: {} gamma: {} }}".format(*parameters)
     body = f"multibox_loss_param {{ num_classes: {CLASSES} {text} }} {power}"
     oracle = multibox(CLASSES, focal=parameters, **options)
-    return Row("MultiBoxFocalLoss", body, LOSS, oracle, constant=(2, 3), name=name)
+    return Row(f"MultiBoxFocalLoss {name}", body, oracle, LOSS, constant=(2, 3))
 
 
 def refining(text, name, more, classes=CLASSES, **options):

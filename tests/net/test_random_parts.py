@@ -10,6 +10,7 @@ from test_stages import FILL, layer
 from textnet import build, feed, inputs
 
 from caffelite.errors import CaffeliteError
+from caffelite.layers.compilation import includes
 from caffelite.layers.division import divides_outputs
 from caffelite.net.graph import Graph
 from caffelite.net.partition.analysis import Analysis
@@ -116,7 +117,7 @@ class RandomNet:
             if node.bottoms and self.rng.random() < likely:
                 by_samples = not node.layer.couples_samples and self.rng.random() < 0.4
                 by_outputs = Division.OUTPUTS if divides_outputs(node.layer) else Division.WHOLE
-                division = Division.BATCH if by_samples and node.layer.divisible(0) else by_outputs
+                division = Division.BATCH if by_samples and includes(node.layer.divisible_axes, 0) else by_outputs
             layers[node.name] = LayerPlacement(stage, division)
             if node.layer.spec.param:
                 shared = shared or layers[node.name]

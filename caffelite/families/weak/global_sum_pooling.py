@@ -7,6 +7,7 @@ from typing import Any
 
 from ...layers import require
 from ...layers.arrays import ArrayLayer
+from ...layers.compilation import Which, all_but
 from ...layers.layer import Shape, register
 
 
@@ -21,8 +22,9 @@ class GlobalSumPooling(ArrayLayer):
         require.fits(self, bottoms, 0, len(bottoms[0]) >= 2, "2 axes or more, N×C×...", "has no channels")
         return [(1, *bottoms[0][1:])]
 
-    def divisible(self, axis: int) -> bool:
-        return axis > 0
+    @property
+    def divisible_axes(self) -> Which:
+        return all_but(0)
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         return x[0].sum(0, keepdims=True)

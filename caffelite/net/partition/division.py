@@ -9,6 +9,7 @@ from ... import caffelite_pb2 as pb
 from ... import layers
 from ...errors import CaffeliteError
 from ...layers import Layer, ParameterShard, Shape
+from ...layers.compilation import includes
 from ...layers.data import Feed
 from ...layers.division import Positioned, divides_outputs
 from ..nodes import Graph, Node, Value
@@ -93,7 +94,7 @@ class LayerPlanner:
 
     def along(self, node: Node, stage: int, axis: int) -> LayerPlan | None:
         """The plan of a layer that takes the same part of each bottom as of its tops; None where it cannot."""
-        if not node.layer.divisible(axis) or not self._have(node.bottoms or node.tops, axis):
+        if not includes(node.layer.divisible_axes, axis) or not self._have(node.bottoms or node.tops, axis):
             return None
         needs = (Need(axis),) * len(node.bottoms)
         plan = LayerPlan(stage, needs, (axis,) * len(node.tops), axis, node.layer.spec)
@@ -121,7 +122,7 @@ class LayerPlanner:
         """A layer that the placement divides by samples."""
         layer = node.layer
         what = f"{self.shards} devices cannot divide its samples"
-        if layer.couples_samples and not layer.divisible(0):
+        if layer.couples_samples and not includes(layer.divisible_axes, 0):
             remedy = "divide its outputs, or place it without a division"
             raise layer.error(f"{what}: they depend on each other", "placement", "division", remedy=remedy, outer=True)
         if not (plan := self.along(node, stage, 0)):
