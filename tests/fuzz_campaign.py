@@ -69,10 +69,10 @@ def main(campaign: Callable[[Path, Sequence[str]], Campaign], subjects: Sequence
     parser.add_argument(option, choices=subjects, action="append", dest="chosen")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = campaign(Path(folder), options.chosen or subjects)
-        found.run(options.runs, options.seed, lambda text: print(text, flush=True))
-        for subject, outcomes in found.by_subject.items():
+        actual = campaign(Path(folder), options.chosen or subjects)
+        actual.run(options.runs, options.seed, lambda text: print(text, flush=True))
+        for subject, outcomes in actual.by_subject.items():
             print(f"{subject}: {dict(outcomes)}")
-        print(dict(found.outcomes))
+        print(dict(actual.outcomes))
         os.chdir("/")
-    sys.exit(bool(found.failures))
+    sys.exit(bool(actual.failures))

@@ -94,8 +94,8 @@ def test_weights_that_do_not_match_are_reported(folder, caplog):
     text = (folder / "deploy.prototxt").read_text().replace('name: "out"', 'name: "other"')
     (folder / "renamed.prototxt").write_text(text)
     with caplog.at_level("INFO", "caffelite"):
-        found = caffelite.Net("renamed.prototxt", "net.caffemodel").loaded
-    assert (found.matched, found.missing) == (["ip"], ["other"]) and "out" in found.skipped
+        actual = caffelite.Net("renamed.prototxt", "net.caffemodel").loaded
+    assert (actual.matched, actual.missing) == (["ip"], ["other"]) and "out" in actual.skipped
     assert "Ignoring source layer out" in caplog.messages
     missing = "net.caffemodel has no weights for other, which keep the values of their fillers"
     assert [r.message for r in caplog.records if r.levelname == "WARNING"] == [missing]
@@ -211,11 +211,11 @@ def test_every_pass_draws_new_random_numbers(folder, gpu):
     (folder / "train.prototxt").write_text(text)
 
     def passes(net, count):
-        found = []
+        actual = []
         for _ in range(count):
             net.forward()
-            found.append([net.blobs["data"].data.copy(), net.blobs["drop"].data != 0])
-        return found
+            actual.append([net.blobs["data"].data.copy(), net.blobs["drop"].data != 0])
+        return actual
 
     net = caffelite.Net("train.prototxt", caffelite.TRAIN, gpu=gpu, seed=3)
     first = passes(net, 3)

@@ -221,14 +221,14 @@ def table_rows(section: str) -> list[str]:
 
 def defined(tree: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
     """Functions, classes and assigned names at the top of a module or a class."""
-    found: dict[str, ast.stmt] = {}
+    actual: dict[str, ast.stmt] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found[node.name] = node
+            actual[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
-    return found
+            actual |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return actual
 
 
 def is_defined(file: str, name: str) -> bool:

@@ -178,9 +178,9 @@ def test_pieces_are_the_whole(kind, monkeypatch):
     f = pb.FillerParameter(type=kind, std=0.5)
     whole = fillers.fill(f, (7, 5, 3), np.random.default_rng(1))
     monkeypatch.setattr(fillers, "PIECE", 16)
-    found = list(fillers.pieces(f, (7, 5, 3), np.random.default_rng(1)))
-    assert [start for start, _ in found] == list(range(0, 105, 16))
-    np.testing.assert_array_equal(np.concatenate([values for _, values in found]).reshape(7, 5, 3), whole)
+    actual = list(fillers.pieces(f, (7, 5, 3), np.random.default_rng(1)))
+    assert [start for start, _ in actual] == list(range(0, 105, 16))
+    np.testing.assert_array_equal(np.concatenate([values for _, values in actual]).reshape(7, 5, 3), whole)
 
 
 @pytest.mark.parametrize(

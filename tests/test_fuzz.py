@@ -106,10 +106,10 @@ def test_every_kind_that_a_command_reads_is_damaged():
 
 
 def test_damaged_prototxts_are_read_or_reported(folder):
-    found = CommandFuzz(folder)
-    found.run(6 * len(COMMANDS))
-    assert not found.failures
-    assert found.outcomes["reports"] > 10 and found.outcomes["runs"] > 10
+    actual = CommandFuzz(folder)
+    actual.run(6 * len(COMMANDS))
+    assert not actual.failures
+    assert actual.outcomes["reports"] > 10 and actual.outcomes["runs"] > 10
 
 
 def broken(*_, **__):
@@ -128,10 +128,10 @@ def other_status(*_, **__):
     "use, message", [(broken, "KeyError"), (silent, "without a message"), (other_status, "status 70")]
 )
 def test_a_command_that_fails_is_found(folder, monkeypatch, use, message):
-    found = CommandFuzz(folder, ["upgrade"])
+    actual = CommandFuzz(folder, ["upgrade"])
     monkeypatch.setattr("caffelite.cli.upgrade.upgraded_text", use)
-    assert found.one("upgrade", 0) == "traceback"
-    assert message in found.failures[0][3]
+    assert actual.one("upgrade", 0) == "traceback"
+    assert message in actual.failures[0][3]
 
 
 def crash():

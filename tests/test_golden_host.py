@@ -44,10 +44,10 @@ def dev(request):
         return plans.device(request.param, deterministic=True)
     if not count():
         pytest.skip("no usable GPU")
-    found = GPU(0, "float32", precision="fp32", **ON_A_GPU[request.param])
+    actual = GPU(0, "float32", precision="fp32", **ON_A_GPU[request.param])
     channels_last = request.param == "gpu channels last"
-    found.traits = replace(found.traits, channels_last=channels_last, little_work=0)
-    return found
+    actual.traits = replace(actual.traits, channels_last=channels_last, little_work=0)
+    return actual
 
 
 @pytest.mark.slow
@@ -69,10 +69,10 @@ def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, ca
     if isinstance(dev.backend, HostBackend) and not solver.net.requires_host and case["iterations"] > 1:
         assert not dev.why_eager() and dev.backend.graphs, "iterations are captured in graphs"
     expected = weights.read_model("expected.caffemodel")
-    found = weights.read_model(f"out_iter_{case['iterations']}.caffemodel")
+    actual = weights.read_model(f"out_iter_{case['iterations']}.caffemodel")
     for layer, blobs in expected.items():
-        assert len(found.get(layer, [])) == len(blobs)
-        for i, (ours, caffes) in enumerate(zip(found.get(layer, []), blobs, strict=True)):
+        assert len(actual.get(layer, [])) == len(blobs)
+        for i, (ours, caffes) in enumerate(zip(actual.get(layer, []), blobs, strict=True)):
             atol = case["tolerance"] * max(1, np.abs(caffes).max(initial=0))
             np.testing.assert_allclose(ours, caffes, rtol=0, atol=atol, err_msg=f"{layer}[{i}]")
     printed = [float(x) for x in re.findall(r"Iteration \d+.*?loss = (\S+)", caplog.text)]

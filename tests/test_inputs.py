@@ -21,14 +21,14 @@ def test_other_kinds_are_named_at_once(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(tmp_path / "socket"))
-        found = {}
+        actual = {}
         for path in (tmp_path / "fifo", tmp_path / "socket", tmp_path, "/dev/zero"):
             for function in (inputs.check, inputs.open_file, inputs.read, inputs.read_text):
                 with pytest.raises(OSError) as mistake:
                     function(path)
-                found[str(path)] = inputs.reason(mistake.value)
+                actual[str(path)] = inputs.reason(mistake.value)
     kinds = ("FIFO", "socket", "folder", "device")
-    assert [said.split(",")[0] for said in found.values()] == [f"it is a {kind}" for kind in kinds]
+    assert [message.split(",")[0] for message in actual.values()] == [f"it is a {kind}" for kind in kinds]
 
 
 def test_a_size_beyond_the_limit(tmp_path):

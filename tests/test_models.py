@@ -120,11 +120,11 @@ def built(net: pb.NetParameter, phase: int) -> graph.Graph:
 
 def learned(net: graph.Graph) -> dict[str, list[tuple[int, ...]]]:
     """Layer → shapes of the parameters that it owns and the solver learns."""
-    found: dict[str, list] = {}
+    actual: dict[str, list] = {}
     for p in net.parameters:
         if p.node.layer.spec.type != "BatchNorm":
-            found.setdefault(p.node.name, []).append(p.blob.shape)
-    return found
+            actual.setdefault(p.node.name, []).append(p.blob.shape)
+    return actual
 
 
 def count(shapes: dict[str, list[tuple[int, ...]]]) -> int:

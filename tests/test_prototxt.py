@@ -283,9 +283,9 @@ layer {
 
 
 def test_a_hundred_mistakes_are_spelt_out_and_the_rest_counted():
-    found = mistakes("\n".join(f"word{i}: 1" for i in range(150)))
-    assert len(found) == 101
-    assert found[99:] == ['n:100:1: unknown field "word99" in NetParameter', "n:101:1: and 50 more"]
+    actual = mistakes("\n".join(f"word{i}: 1" for i in range(150)))
+    assert len(actual) == 101
+    assert actual[99:] == ['n:100:1: unknown field "word99" in NetParameter', "n:101:1: and 50 more"]
 
 
 def test_a_list_of_a_field_that_forks_repeat():

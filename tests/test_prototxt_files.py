@@ -34,8 +34,10 @@ def test_a_binary_net_with_text_that_is_no_utf8(command, tmp_path, capsys):
     path.write_bytes(net.SerializeToString().replace(b"ReLU", b"Re\xff\xfe"))
     with pytest.raises(SystemExit) as ended:
         cli.main([*command.split(), str(path), *([str(tmp_path / "new")] if command == "upgrade" else [])])
-    said = "".join(capsys.readouterr())
-    assert ended.value.code in (1, 2) and ("damaged" in said or "no net" in said) and not (tmp_path / "new").exists()
+    message = "".join(capsys.readouterr())
+    assert (
+        ended.value.code in (1, 2) and ("damaged" in message or "no net" in message) and not (tmp_path / "new").exists()
+    )
 
 
 def test_reads_a_byte_order_mark(tmp_path):

@@ -135,12 +135,12 @@ def test_fields_of_forks_are_theirs():
         for fork in ("nvidia", "intel")
     }
     everyone = [json.loads(Path(SCHEMA).read_text())["messages"], *lists.values()]
-    found = fields(committed())
+    actual = fields(committed())
     for name, (fork, number) in FORKS.items():
         message, field = name.split(".")
         theirs = lists[fork][message][field]
         default = theirs.get("default", "")
-        mine = described(found[name])
+        mine = described(actual[name])
         assert mine[1:3] == (theirs["label"], theirs["type"]), name
         assert mine[3] == default or float(mine[3]) == float(default), name
         takers = {
@@ -168,12 +168,12 @@ def test_every_name_number_type_and_default_is_caffes():
         for message, listed in caffe["messages"].items()
         for name, f in listed.items()
     }
-    found = {
+    actual = {
         name: described(f)
         for name, f in fields(file).items()
         if name not in {*OWN, *FORKS, *UNLISTED} and name.split(".")[0] not in OWN_MESSAGES
     }
-    assert found == expected
+    assert actual == expected
     enums = {enum.name: enum for enum in file.enum_type}
     enums |= {f"{message.name}.{enum.name}": enum for message in file.message_type for enum in message.enum_type}
     expected = {

@@ -69,9 +69,9 @@ def states(net: pb.NetParameter) -> list[pb.NetState]:
 @pytest.mark.parametrize("path", BY_HAND)
 def test_net_is_built(path, in_sets):
     document = prototxt.read_net(ROOT / path)
-    found = states(document.message)
-    assert found
-    for state in found:
+    actual = states(document.message)
+    assert actual
+    for state in actual:
         built = graph.build(document.message, state, document.locate, lambda *args: data.open_source(*args, seed=1))
         try:
             assert built.outputs
@@ -123,8 +123,8 @@ def test_deploy_net_has_the_trained_layers():
     deploy, train = (
         prototxt.read_net(ROOT / f"models/lenet/{name}.prototxt").message for name in ("deploy", "train_val")
     )
-    found = [{layer.name: parameters(layer) for layer in net.layer if parameters(layer)} for net in (deploy, train)]
-    assert found[0] and found[0] == found[1]
+    actual = [{layer.name: parameters(layer) for layer in net.layer if parameters(layer)} for net in (deploy, train)]
+    assert actual[0] and actual[0] == actual[1]
 
 
 def parameters(layer: pb.LayerParameter) -> tuple | None:

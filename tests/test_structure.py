@@ -186,8 +186,8 @@ def import_graph(folder: Path) -> dict[str, set[str]]:
         files[parts[:-1] if parts[-1] == "__init__" else parts] = path
     graph: dict[str, set[str]] = {}
     for path in files.values():
-        found = {files.get(name) or files.get(name[:-1]) for name in imports(path)}
-        graph[path.relative_to(ROOT).as_posix()] = {p.relative_to(ROOT).as_posix() for p in found - {None, path}}
+        actual = {files.get(name) or files.get(name[:-1]) for name in imports(path)}
+        graph[path.relative_to(ROOT).as_posix()] = {p.relative_to(ROOT).as_posix() for p in actual - {None, path}}
     return graph
 
 
@@ -195,11 +195,11 @@ def circular(graph: dict[str, set[str]]) -> set[str]:
     """The nodes from which a path leads back to themselves."""
 
     def reached(node: str) -> set[str]:
-        found, pending = set(), [node]
+        actual, pending = set(), [node]
         while pending:
-            pending += (new := graph[pending.pop()] - found)
-            found |= new
-        return found
+            pending += (new := graph[pending.pop()] - actual)
+            actual |= new
+        return actual
 
     return {node for node in graph if node in reached(node)}
 
@@ -228,7 +228,7 @@ def test_files_have_at_most_600_lines():
 
 def test_functions_have_at_most_60_lines():
     """A docstring does not count: a command's is its help. CPU kernels are exempt: Numba compiles them as one piece."""
-    found = set()
+    actual = set()
     for path in sources():
         if (PACKAGE / "devices" / "cpu" / "kernels") in path.parents:
             continue
@@ -238,15 +238,15 @@ def test_functions_have_at_most_60_lines():
                 documented = ast.get_docstring(node) is not None
                 help_lines = first.end_lineno - first.lineno + 1 if documented else 0
                 if node.end_lineno - node.lineno + 1 - help_lines > 60:
-                    found.add(f"{path.relative_to(ROOT).as_posix()}:{node.name}")
-    assert found == set()
+                    actual.add(f"{path.relative_to(ROOT).as_posix()}:{node.name}")
+    assert actual == set()
 
 
 def test_layers_see_no_device():
     for path, _ in modules():
         if package_of(path) == "layers":
-            found = {name[1:] for name in imports(path) if name[:2] == ("caffelite", "devices")}
-            assert found <= DEVICES_IN_LAYERS, path
+            actual = {name[1:] for name in imports(path) if name[:2] == ("caffelite", "devices")}
+            assert actual <= DEVICES_IN_LAYERS, path
 
 
 def test_external_packages_stay_in_their_places():
@@ -278,10 +278,10 @@ def test_every_dependency_is_declared():
         "plyvel": "plyvel-ci",
         "PIL": "pillow",
     }
-    found = (
+    actual = (
         {name[0] for path, tree in modules() for name in imports(path)} - set(sys.stdlib_module_names) - {"caffelite"}
     )
-    assert {provided.get(name, name) for name in found} <= names
+    assert {provided.get(name, name) for name in actual} <= names
 
 
 def test_every_file_of_the_package_is_installed():
@@ -440,8 +440,8 @@ def test_a_file_of_another_name_is_found(monkeypatch):
 
 
 def test_parameters_of_an_operation_stand_in_one_file(tmp_path):
-    found = structure.operations()
-    assert len(found) > 10 and {name: files for name, files in found.items() if len(files) != 1} == {}
+    actual = structure.operations()
+    assert len(actual) > 10 and {name: files for name, files in actual.items() if len(files) != 1} == {}
     (tmp_path / "lrn.py").write_text("def lrn(device, n, c, p, size, alpha, beta, k): ...")
     assert structure.operations(tmp_path)["LRN"] == ["lrn.py"]
 

@@ -151,5 +151,5 @@ def test_the_test_command_repeats_the_figure(one, sets):
     program, *words = one.test.split()
     assert program == "caffelite"
     command = [sys.executable, "-m", "caffelite", *words]
-    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert found.returncode == 0 and f"{one.score} = {one.value:g}\n" in found.stderr, found.stderr
+    actual = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert actual.returncode == 0 and f"{one.score} = {one.value:g}\n" in actual.stderr, actual.stderr

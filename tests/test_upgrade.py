@@ -80,9 +80,9 @@ def test_every_v1_type_has_a_modern_name():
 
     schema = (Path(__file__).parent.parent / "proto/caffelite.proto").read_text()
     enum = schema[schema.index("enum LayerType") :]
-    said = {int(m[1]): m[2] for m in re.finditer(r'[A-Z0-9_]+ = (\d+);  // "(\w+)"', enum[: enum.index("}")])}
+    message = {int(m[1]): m[2] for m in re.finditer(r'[A-Z0-9_]+ = (\d+);  // "(\w+)"', enum[: enum.index("}")])}
     types = pb.V1LayerParameter.LayerType.items()
-    assert said | {0: ""} == {number: modern_type(name) for name, number in types}
+    assert message | {0: ""} == {number: modern_type(name) for name, number in types}
 
 
 @pytest.mark.parametrize("word, name", [("DATA", "data"), ("IMAGE_DATA", "image_data"), ("WINDOW_DATA", "window_data")])
@@ -351,8 +351,8 @@ def test_an_old_dialect_is_logged_once(caplog, tmp_path):
     (tmp_path / "n").write_text('input: "a" input_dim: [1, 2, 3, 4] layers { type: RELU }')
     for _ in range(2):
         prototxt.read_net(tmp_path / "n")
-    said = "is in an old dialect (V1 layers, input fields); this writes it in the modern form: caffelite upgrade"
-    assert caplog.messages == [f"{tmp_path}/n {said} {tmp_path}/n NEW"]
+    message = "is in an old dialect (V1 layers, input fields); this writes it in the modern form: caffelite upgrade"
+    assert caplog.messages == [f"{tmp_path}/n {message} {tmp_path}/n NEW"]
 
 
 OLD = [

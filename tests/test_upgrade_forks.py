@@ -155,8 +155,8 @@ def test_layers_over_frames_of_c3d_v1_1():
     ],
 )
 def test_mistakes_in_layers_over_frames(text, what):
-    found = error(f'layer {{ name: "l"\n{text} }}')
-    assert what in found and found.startswith("n:2:")
+    actual = error(f'layer {{ name: "l"\n{text} }}')
+    assert what in actual and actual.startswith("n:2:")
 
 
 def test_a_v1_type_of_a_fork_without_a_layer_names_the_fork():
@@ -189,8 +189,8 @@ def test_the_offset_of_an_old_crop_aligns_its_bottoms():
 )
 def test_an_old_crop_that_cannot_align_is_an_error(fields, what):
     text = scores(fields)
-    found = error(text)
-    assert f'layer "crop" (CROP): {what}' in found and found.startswith(f"n:{text.count(chr(10)) + 1}:")
+    actual = error(text)
+    assert f'layer "crop" (CROP): {what}' in actual and actual.startswith(f"n:{text.count(chr(10)) + 1}:")
 
 
 def test_an_old_crop_needs_a_common_blob():
@@ -208,8 +208,8 @@ def test_an_auto_crop_is_a_crop_with_its_offset():
     crop = modern(MODERN).message.layer[-1]
     # pixel i of x is i + 34 in c, (i + 34) / 2 - 1/4 in p, i + 33.5 + 1.5 in d
     assert crop.type == "Crop" and list(crop.crop_param.offset) == [35, 35]
-    found = error(MODERN.replace('stride: 2 } }\n    layer { type: "Auto', 'stride: 1 } }\n    layer { type: "Auto'))
-    assert found.startswith("n:4:") and 'layer "crop" (AutoCrop): its bottoms differ in scale' in found
+    actual = error(MODERN.replace('stride: 2 } }\n    layer { type: "Auto', 'stride: 1 } }\n    layer { type: "Auto'))
+    assert actual.startswith("n:4:") and 'layer "crop" (AutoCrop): its bottoms differ in scale' in actual
 
 
 FRCNN = """layer { type: "FrcnnRoiData" name: "d" top: "data" top: "im_info" top: "gt_boxes"
@@ -248,8 +248,8 @@ def test_data_of_spark_are_an_input():
     ],
 )
 def test_bad_data_of_spark(old, new, what):
-    found = error(SPARK.replace(old, new))
-    assert found.startswith("n:1:") and f'layer "d" (CoSData): {what}' in found
+    actual = error(SPARK.replace(old, new))
+    assert actual.startswith("n:1:") and f'layer "d" (CoSData): {what}' in actual
 
 
 def test_a_scalar_is_a_scale_from_the_first_axis():

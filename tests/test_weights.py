@@ -70,14 +70,14 @@ def test_we_read_what_protobuf_writes(rng, tmp_path):
 
 def test_fortran_order_and_other_types(tmp_path, rng):
     array = rng.normal(size=(3, 4))
-    found = read(tmp_path, encoded({"a": [np.asfortranarray(array)]}))
-    np.testing.assert_array_equal(found["a"][0], array.astype(np.float32))
+    actual = read(tmp_path, encoded({"a": [np.asfortranarray(array)]}))
+    np.testing.assert_array_equal(actual["a"][0], array.astype(np.float32))
 
 
 def test_values_that_are_no_common_numbers(tmp_path):
     odd = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45], np.float32)
-    found = read(tmp_path, encoded({"a": [odd]}))["a"][0]
-    assert found.tobytes() == odd.tobytes()
+    actual = read(tmp_path, encoded({"a": [odd]}))["a"][0]
+    assert actual.tobytes() == odd.tobytes()
 
 
 def test_legacy_shapes_have_four_axes(tmp_path):
@@ -106,8 +106,8 @@ def test_doubles(tmp_path):
     net = pb.NetParameter(
         layer=[pb.LayerParameter(name="a", blobs=[pb.BlobProto(shape=pb.BlobShape(dim=[2, 2]), double_data=values)])]
     )
-    found = read(tmp_path, net.SerializeToString())["a"][0]
-    assert found.tolist() == [[float(np.float32(0.1)), np.inf], [-np.inf, 2.5]]
+    actual = read(tmp_path, net.SerializeToString())["a"][0]
+    assert actual.tolist() == [[float(np.float32(0.1)), np.inf], [-np.inf, 2.5]]
 
 
 def test_numbers_that_are_not_packed(tmp_path):
@@ -210,12 +210,12 @@ def test_mutations_give_blobs_or_a_clear_error(tmp_path, rng):
                 case _:
                     data = data[: max(place, 1)]
         try:
-            found = read(tmp_path, bytes(data))
+            actual = read(tmp_path, bytes(data))
         except CaffeliteError as error:
             assert "m.caffemodel" in str(error)
             outcomes[False] += 1
         else:
-            assert all(a.dtype == np.float32 for each in found.values() for a in each)
+            assert all(a.dtype == np.float32 for each in actual.values() for a in each)
             outcomes[True] += 1
     assert min(outcomes.values()) > 20
 
@@ -262,8 +262,8 @@ def test_hdf5_layers_in_groups_within_groups(tmp_path):
     """A slash in a layer's name; a blob that is another layer's."""
     with h5py.File(tmp_path / "m.h5", "w") as file:
         file["data/conv/0"], file["data/conv/3x3/0"], file["data/deep/a/b/1"] = [1.0], [2.0], [3.0]
-    found = weights.read_model(tmp_path / "m.h5")
-    assert found == {"conv": [1], "conv/3x3": [2], "deep/a/b": [None, 3]}
+    actual = weights.read_model(tmp_path / "m.h5")
+    assert actual == {"conv": [1], "conv/3x3": [2], "deep/a/b": [None, 3]}
 
 
 def test_hdf5_models_are_recognised_by_content(tmp_path, rng):
@@ -293,8 +293,8 @@ def test_hdf5_links_are_refused(tmp_path):
             group = file.create_group("data/conv")
             for i in range(2):
                 file[f"data/conv/loop{i}"] = link or group
-        said = "m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to"
-        with pytest.raises(CaffeliteError, match=said):
+        message = "m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to"
+        with pytest.raises(CaffeliteError, match=message):
             weights.read_model(path)
 
 

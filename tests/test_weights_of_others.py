@@ -32,9 +32,9 @@ def test_values_as_bytes(tmp_path, seed, kind):
     """NVCaffe's form of weights, also of float16."""
     array = np.random.default_rng(seed).normal(size=(3, 5))
     array[0] = 0, -0.0, 65504, 6e-8, -1
-    found = read(tmp_path, model_of(raw_blob(array, kind), weights.encode_blob(np.ones(2, np.float32))))["a"]
-    assert found[0].dtype == np.float32 and found[0].tolist() == array.astype(RAW[kind]).astype(np.float32).tolist()
-    assert found[1].tolist() == [1, 1]
+    actual = read(tmp_path, model_of(raw_blob(array, kind), weights.encode_blob(np.ones(2, np.float32))))["a"]
+    assert actual[0].dtype == np.float32 and actual[0].tolist() == array.astype(RAW[kind]).astype(np.float32).tolist()
+    assert actual[1].tolist() == [1, 1]
 
 
 def test_values_as_bytes_beside_others_do_not_count(tmp_path):

@@ -43,10 +43,10 @@ def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None
     assert len(places) == len(messages), "a mark for each message"
     with pytest.raises(CaffeliteError) as caught:
         run(plain, phase)
-    found = str(caught.value).splitlines()
+    actual = str(caught.value).splitlines()
     expected = [f"net.prototxt:{line}:{column}: " for line, column in places]
-    assert [f[: len(e)] for f, e in zip(found, expected, strict=True)] == expected, found
-    for line, start, message in zip(found, expected, messages, strict=True):
+    assert [f[: len(e)] for f, e in zip(actual, expected, strict=True)] == expected, actual
+    for line, start, message in zip(actual, expected, messages, strict=True):
         assert message in line[len(start) :], f"{message!r} is not in {line!r}"
 
 

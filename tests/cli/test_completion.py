@@ -27,8 +27,8 @@ def completed_by_fish(line: str) -> list[str]:
 
 def test_options_in_fish():
     for dash in ("-", "--"):
-        (found,) = completed_by_fish(f"caffelite train {dash}solv")
-        assert found.startswith("plain,--solver")
+        (actual,) = completed_by_fish(f"caffelite train {dash}solv")
+        assert actual.startswith("plain,--solver")
 
 
 def test_commands():

@@ -34,7 +34,7 @@ def test_without_a_file_the_mean_is_only_printed(images, call):
 
 def test_mistakes(images, call):
     (images / "mean.binaryproto").write_text("mine")
-    answer = call("compute_image_mean", "db", "mean.binaryproto")
-    assert answer.status == 2 and "mean.binaryproto: already exists; give --force" in answer.err
+    result = call("compute_image_mean", "db", "mean.binaryproto")
+    assert result.status == 2 and "mean.binaryproto: already exists; give --force" in result.err
     assert (images / "mean.binaryproto").read_text() == "mine"
     assert call("compute_image_mean", "none").status == 2

@@ -60,31 +60,31 @@ def test_a_folder_of_classes(images, call):
     assert call("convert_imageset", "img", "db").status == 0
     assert {key[9:12]: d.label for key, d in records("db").items()} == {"cat": 0, "dog": 1}
     assert (images / "db_labels.txt").read_text() == "cat\ndog\n"
-    answer = call("convert_imageset", "img", "db")
-    assert answer.status == 2 and "already exists; give --force" in answer.err
+    result = call("convert_imageset", "img", "db")
+    assert result.status == 2 and "already exists; give --force" in result.err
     assert call("convert_imageset", "img", "db", "-force").status == 0
 
 
 def test_files_of_a_folder_that_are_no_images_are_reported(images, call):
     (images / "img/dog/notes.txt").write_text("no image")
-    answer = call("convert_imageset", "-skip", "img", "db")
-    assert answer.status == 0 and len(records("db")) == 6
-    assert "left out 1:" in answer.err and "notes.txt" in answer.err
+    result = call("convert_imageset", "-skip", "img", "db")
+    assert result.status == 0 and len(records("db")) == 6
+    assert "left out 1:" in result.err and "notes.txt" in result.err
 
 
 def test_different_shapes_are_reported(images, call):
     cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
-    answer = call("convert_imageset", "img", "db")
-    assert "6 images of 3×4×6 (5), 3×5×6 (1)" in answer.err and "images differ in size" in answer.err
-    assert "channels" not in answer.err
+    result = call("convert_imageset", "img", "db")
+    assert "6 images of 3×4×6 (5), 3×5×6 (1)" in result.err and "images differ in size" in result.err
+    assert "channels" not in result.err
     cv2.imwrite("img/cat/1.png", np.zeros((4, 6), np.uint8))
-    answer = call("convert_imageset", "-encoded", "img", "db1")
-    assert "6 images of 3×4×6 (5), 1×4×6 (1)" in answer.err
-    assert "images differ in channels: a net takes them only with force_c" in answer.err
-    assert "differ in size" not in answer.err
+    result = call("convert_imageset", "-encoded", "img", "db1")
+    assert "6 images of 3×4×6 (5), 1×4×6 (1)" in result.err
+    assert "images differ in channels: a net takes them only with force_c" in result.err
+    assert "differ in size" not in result.err
     cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
-    answer = call("convert_imageset", "-check_size", "img", "db2")
-    assert answer.status == 2 and 'img/cat/1.png: "cat/1.png" has another shape' in answer.err
+    result = call("convert_imageset", "-check_size", "img", "db2")
+    assert result.status == 2 and 'img/cat/1.png: "cat/1.png" has another shape' in result.err
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_mistakes(images, call, arguments, said):
 def test_skipped_images_are_reported(images, call):
     (images / "img/dog/1.png").write_bytes(b"")
     (images / "img/cat/2.png").unlink()
-    answer = call("convert_imageset", "-skip", "img", "list.txt", "db")
-    assert answer.status == 0 and len(records("db")) == 4
-    assert "left out 2:" in answer.err and 'list.txt:2: cannot read "dog/1.png": no image' in answer.err
-    assert 'list.txt:6: cannot read "cat/2.png": No such file' in answer.err
+    result = call("convert_imageset", "-skip", "img", "list.txt", "db")
+    assert result.status == 0 and len(records("db")) == 4
+    assert "left out 2:" in result.err and 'list.txt:2: cannot read "dog/1.png": no image' in result.err
+    assert 'list.txt:6: cannot read "cat/2.png": No such file' in result.err
 
 
 def test_leveldb(images, call):

@@ -30,8 +30,8 @@ def test_damaged_records_of_a_run(folder, call, name, command):
     for text in texts(json.loads(path.read_text()), every=5 if command[0] == "runs" else 23):
         gc.collect()  # of nets of runs before: their finalizers find no stack where a text is nested deeply
         path.write_text(text)
-        answer = call(*command)
-        assert answer.status in (0, 1, 2), (text, answer.err)
+        result = call(*command)
+        assert result.status in (0, 1, 2), (text, result.err)
 
 
 def test_a_session_without_a_field_cannot_be_repeated(folder, call):

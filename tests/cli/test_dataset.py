@@ -77,9 +77,9 @@ def check_mnist(out, contents):
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_mnist_from_a_folder(tmp_path, small_mnist, packed):
-    said = invoke("mnist", "--from", put(tmp_path / "in", small_mnist, packed), "--out", tmp_path / "out")
+    message = invoke("mnist", "--from", put(tmp_path / "in", small_mnist, packed), "--out", tmp_path / "out")
     check_mnist(tmp_path / "out", small_mnist)
-    assert f"wrote {tmp_path}/out/mnist_train_lmdb: 12 images of 28×28\n" in said
+    assert f"wrote {tmp_path}/out/mnist_train_lmdb: 12 images of 28×28\n" in message
     assert sorted(os.listdir(tmp_path / "out")) == ["mnist_test_lmdb", "mnist_train_lmdb"]
 
 
@@ -100,10 +100,10 @@ def test_mnist_that_no_mirror_has(tmp_path, small_mnist, monkeypatch):
 
 def test_mnist_with_a_wrong_checksum(tmp_path, small_mnist):
     folder = put(tmp_path / "in", small_mnist | {"t10k-labels-idx1-ubyte": b"other"})
-    expected, found = small_mnist["t10k-labels-idx1-ubyte"], b"other"
+    expected, actual = small_mnist["t10k-labels-idx1-ubyte"], b"other"
     with pytest.raises(CaffeliteError) as mistake:
         invoke("mnist", "--from", folder, "--out", tmp_path / "out")
-    for part in ("t10k-labels-idx1-ubyte.gz", hashlib.md5(expected).hexdigest(), hashlib.md5(found).hexdigest()):
+    for part in ("t10k-labels-idx1-ubyte.gz", hashlib.md5(expected).hexdigest(), hashlib.md5(actual).hexdigest()):
         assert part in str(mistake.value)
     assert not (tmp_path / "out").exists()
 
@@ -130,8 +130,8 @@ def test_what_exists_is_kept(tmp_path, command, made):
 
 
 def test_digits(tmp_path):
-    said = invoke("digits", "--out", tmp_path)
-    assert "digits_train_lmdb: 4000 images of 28×28" in said and "digits_test_lmdb: 360 images of 28×28" in said
+    message = invoke("digits", "--out", tmp_path)
+    assert "digits_train_lmdb: 4000 images of 28×28" in message and "digits_test_lmdb: 360 images of 28×28" in message
     train, train_label = lmdb_of(tmp_path / "digits_train_lmdb", 4000)
     test, test_label = lmdb_of(tmp_path / "digits_test_lmdb", 360)
     for data in (train, test):
@@ -180,14 +180,14 @@ def test_cifar10_from_its_own_files(tmp_path):
             [random.integers(0, 10, (3, 1)), random.integers(0, 256, (3, 3072))], axis=1
         ).astype(np.uint8)
         (tmp_path / "in" / f"{name}.bin").write_bytes(rows[name].tobytes())
-    said = invoke("cifar10", "--from", tmp_path / "in", "--out", tmp_path)
+    message = invoke("cifar10", "--from", tmp_path / "in", "--out", tmp_path)
     train = np.concatenate([rows[f"data_batch_{i}"] for i in range(1, 6)])
     data, label = lmdb_of(tmp_path / "cifar10_train_lmdb", 15)
     assert (data == train[:, 1:].reshape(-1, 3, 32, 32)[:, ::-1]).all() and (label == train[:, 0]).all()
     assert lmdb_of(tmp_path / "cifar10_test_lmdb", 3)[1].tolist() == rows["test_batch"][:, 0].tolist()
     mean = pb.BlobProto.FromString((tmp_path / "mean.binaryproto").read_bytes())
     assert np.array(mean.data) == pytest.approx(data.mean(0, np.float64).ravel(), rel=1e-6)
-    assert "mean of 15 images" in said
+    assert "mean of 15 images" in message
     with lmdb.open(str(tmp_path / "cifar10_train_lmdb"), readonly=True, lock=False) as db, db.begin() as transaction:
         assert next(iter(transaction.cursor()))[0] == b"00000"
 
@@ -244,9 +244,9 @@ def test_folder_is_split_and_mixed(flowers, tmp_path):
 def test_folder_that_is_split_already(flowers, tmp_path):
     shutil.copytree(flowers, tmp_path / "in/train")
     shutil.copytree(flowers / "rose", tmp_path / "in/val/rose")
-    said = invoke("folder", tmp_path / "in", "--name", "f", "--out", tmp_path / "out", "--gray=true")
+    message = invoke("folder", tmp_path / "in", "--name", "f", "--out", tmp_path / "out", "--gray=true")
     assert len(keys(tmp_path / "out/f_train_lmdb")) == 20 and len(keys(tmp_path / "out/f_test_lmdb")) == 10
-    assert "of 1×4×5" in said
+    assert "of 1×4×5" in message
     assert (lmdb_of(tmp_path / "out/f_test_lmdb", 10)[1] == 1).all(), (
         "a class keeps its label though the other is not there"
     )
@@ -271,10 +271,10 @@ def test_skip_leaves_out_what_is_no_image(flowers, tmp_path):
     message = r"notes\.txt: a file that is in no class folder.*-skip\n.*rose/notes\.txt: not an image.*-skip"
     with pytest.raises(CaffeliteError, match=message):
         invoke("folder", flowers, "--out", tmp_path / "out")
-    said = invoke("folder", flowers, "--out", tmp_path / "out", "--skip")
-    assert "left out 1:" in said and "cut.png" in said and "left out 2:" in said
-    assert f"{flowers}/notes.txt: a file that is in no class folder" in said
-    assert f"{flowers}/rose/notes.txt: not an image" in said
+    text = invoke("folder", flowers, "--out", tmp_path / "out", "--skip")
+    assert "left out 1:" in text and "cut.png" in text and "left out 2:" in text
+    assert f"{flowers}/notes.txt: a file that is in no class folder" in text
+    assert f"{flowers}/rose/notes.txt: not an image" in text
     assert len(keys(tmp_path / "out/flowers_train_lmdb")) + len(keys(tmp_path / "out/flowers_test_lmdb")) == 20
 
 
@@ -316,8 +316,8 @@ def test_show_draws_augmentation(flowers, tmp_path):
     stored, draws = augmentation_preview.of_net(tmp_path / "net.prototxt", 1, 20)
     windows = [stored[:, top : top + 3, left : left + 3] for top in range(2) for left in range(3)]
     known = {part.astype(np.float32).tobytes() for part in (*windows, *(one[..., ::-1] for one in windows))}
-    found = {one.tobytes() for one in draws}
-    assert stored.shape == (3, 4, 5) and found <= known and len(found) > 4
+    actual = {one.tobytes() for one in draws}
+    assert stored.shape == (3, 4, 5) and actual <= known and len(actual) > 4
     assert CliRunner().invoke(dataset, ["show", "--draws", "2", str(tmp_path / "flowers_train_lmdb")]).exit_code == 2
 
 
@@ -330,15 +330,15 @@ def test_show_draws_what_the_net_sees(flowers, tmp_path):
           data_param { source: "flowers_train_lmdb" backend: LMDB batch_size: 3 } }
         layer { name: "broken" type: "InnerProduct" bottom: "nothing" top: "y" }""")
     sheet = tmp_path / "sheet.png"
-    said = invoke("show", tmp_path / "net.prototxt", "--out", sheet, "--count", 5, "--columns", 5, "--seed", 7)
-    assert "5 images of 3×3×3" in said
+    message = invoke("show", tmp_path / "net.prototxt", "--out", sheet, "--count", 5, "--columns", 5, "--seed", 7)
+    assert "5 images of 3×3×3" in message
     layer = """type: "Data" name: "in" top: "data" top: "label"
         transform_param { mean_value: 128 crop_size: 3 scale: 0.5 }"""
     layer += f' data_param {{ source: "{tmp_path}/flowers_train_lmdb" backend: LMDB batch_size: 5 }}'
     with open_source(text_format.Parse(layer, pb.LayerParameter()), pb.TRAIN, NOWHERE, 7) as source:
         data = source.next()[0].copy()
     low, high = data.min(), data.max()
-    assert f"black is {low:g}, white is {high:g}" in said
+    assert f"black is {low:g}, white is {high:g}" in message
     drawn = cv2.imread(str(sheet))
     for i, image in enumerate(data):
         first = drawn[4, 4 + 100 * i]
@@ -355,8 +355,8 @@ def test_show_a_database(flowers, tmp_path):
     invoke("folder", flowers, "--test", 0, "--out", tmp_path)
     (tmp_path / "names.txt").write_text("A\nR\n")
     for labels, name in (([], "a.png"), (["--labels", tmp_path / "names.txt"], "b.png"), (["--start", 1], "c.png")):
-        said = invoke("show", tmp_path / "flowers_train_lmdb", "--out", tmp_path / name, *labels)
-    assert "19 images of 3×4×5; black is 0, white is 255" in said, "from the second on"
+        message = invoke("show", tmp_path / "flowers_train_lmdb", "--out", tmp_path / name, *labels)
+    assert "19 images of 3×4×5; black is 0, white is 255" in message, "from the second on"
     a, b, c = (cv2.imread(str(tmp_path / name)) for name in ("a.png", "b.png", "c.png"))
     data, _ = lmdb_of(tmp_path / "flowers_train_lmdb", 20)
     assert (a[4, 4] == data[0, :, 0, 0]).all() and (c[4, 4] == data[1, :, 0, 0]).all()
@@ -364,8 +364,8 @@ def test_show_a_database(flowers, tmp_path):
 
 
 def test_shapes_have_images_boxes_and_masks(tmp_path):
-    said = invoke("shapes", "--images", 2, "--test_images", 1, "--size", 40, "--out", tmp_path)
-    assert said == f"wrote {tmp_path}/shapes: 2 images to train and 1 to test, of 40×40\n"
+    message = invoke("shapes", "--images", 2, "--test_images", 1, "--size", 40, "--out", tmp_path)
+    assert message == f"wrote {tmp_path}/shapes: 2 images to train and 1 to test, of 40×40\n"
     for name in ("images", "masks"):
         assert len(list((tmp_path / "shapes" / name).glob("*.png"))) == 3
     with pytest.raises(CaffeliteError, match="already exists"):

@@ -55,8 +55,8 @@ def test_without_opencv_it_says_so_at_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     images.opencv.cache_clear()
     try:
-        said = r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'
-        with pytest.raises(CaffeliteError, match=said):
+        message = r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'
+        with pytest.raises(CaffeliteError, match=message):
             show(capsys, tmp_path / "nothing", "-o", tmp_path / "a.png")
     finally:
         images.opencv.cache_clear()

@@ -45,10 +45,10 @@ def colour(folder, call, seed):
 def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
     (colour / "use").mkdir()
     words = "deploy -model colour.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
-    answer = call(words)
-    assert answer.status == 0
+    result = call(words)
+    assert result.status == 0
     assert any(
-        "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
+        "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in result.lines
     )
     net = prototxt.read_net("use/made.prototxt").message
     assert net.layer[0].transform_param.mean_file == "made_mean.binaryproto" and not net.layer[0].transform_param.mirror
@@ -62,8 +62,8 @@ def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
     from caffelite.deploy import convert
 
     monkeypatch.setattr(convert, "CHANCE", (*convert.CHANCE, "scale"))
-    answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
-    assert answer.status == 2 and 'the deploy net differs from the validated one in "ip"' in answer.err
+    result = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    assert result.status == 2 and 'the deploy net differs from the validated one in "ip"' in result.err
     assert not Path("made.prototxt").exists()
 
 
@@ -116,9 +116,9 @@ def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
     )
     Path("colour.prototxt").write_text(net)
     caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").ok
+    result = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").ok
     assert any(
-        "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
+        "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in result.lines
     )
     scores = []
     for level in (20, 230):
@@ -132,15 +132,15 @@ def test_weights_that_are_not_finite_are_no_proof(colour, call):
     net = caffelite.Net("colour.prototxt")
     net.params["conv"][0].data[0] = np.nan
     net.save("w.caffemodel")
-    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").refused
-    assert 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
+    result = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").refused
+    assert 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in result.err
     assert not Path("made.prototxt").exists()
 
 
 def test_deploy_without_its_mean(colour, call):
     (colour / "mean.binaryproto").unlink()
-    answer = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").refused
-    assert 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
+    result = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").refused
+    assert 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in result.err
 
 
 def test_deploy_without_data(colour, call):
@@ -148,8 +148,8 @@ def test_deploy_without_data(colour, call):
     assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt").status == 2
     assert call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").status == 0
     assert prototxt.read_net("made.prototxt").message.layer[0].input_param.shape[0].dim == [1, 3, 12, 12]
-    answer = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12")
-    assert answer.status == 2 and "made.prototxt exists" in answer.err
+    result = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12")
+    assert result.status == 2 and "made.prototxt exists" in result.err
 
 
 def test_overrides(colour, call, monkeypatch):
@@ -201,10 +201,10 @@ def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status)
     for name in ("a", "c"):
         cv2.imwrite(f"pictures/{name}.png", np.full((16, 14, 3), 90, np.uint8))
     Path("pictures/b.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
-    answer = call("classify", "pictures", "-model", "made.prototxt", "-json", "-annotate", "out", *more)
-    assert [entry["file"] for entry in json.loads(answer.out)] == ["pictures/a.png", "pictures/c.png"]
-    assert answer.status == status and "pictures/b.png: " in answer.err
-    assert "1 of 3 pictures could not be read" in answer.err
+    result = call("classify", "pictures", "-model", "made.prototxt", "-json", "-annotate", "out", *more)
+    assert [entry["file"] for entry in json.loads(result.out)] == ["pictures/a.png", "pictures/c.png"]
+    assert result.status == status and "pictures/b.png: " in result.err
+    assert "1 of 3 pictures could not be read" in result.err
     assert sorted(p.name for p in Path("out").iterdir()) == ["a.png", "all.png", "c.png"]
     Path("pictures/a.png").write_bytes(b"")
     Path("pictures/c.png").unlink()

@@ -56,9 +56,9 @@ def digits(trained, monkeypatch):
 
 
 def test_deploy_proves_and_describes(digits, call):
-    answer = call(f"{DEPLOY} -force").ok
+    result = call(f"{DEPLOY} -force").ok
     proof = "Verified with 120 stored images: the largest difference of scores is 0 "
-    assert any(line.startswith(proof) for line in answer.lines)
+    assert any(line.startswith(proof) for line in result.lines)
     net = prototxt.read_net("digits.prototxt").message
     how = net.deploy_param
     assert (how.weights, how.ground, how.sign_size) == ("digits_iter_500.caffemodel", how.DARK, 20)
@@ -69,17 +69,17 @@ def test_deploy_proves_and_describes(digits, call):
 @pytest.mark.parametrize("tool", ["pen", "strokes", "type"])
 def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
     drawing.write(tmp_path / "drawn", seed, tool)
-    found = json.loads(call("classify", tmp_path / "drawn", "-model", "digits.prototxt", "-json").out)
-    right = [entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found]
-    assert len(found) == 10 and sum(right) >= 8
-    assert all("inverted, dark on light" in e["notes"] or int(Path(e["file"]).stem) % 3 == 2 for e in found)
+    actual = json.loads(call("classify", tmp_path / "drawn", "-model", "digits.prototxt", "-json").out)
+    right = [entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in actual]
+    assert len(actual) == 10 and sum(right) >= 8
+    assert all("inverted, dark on light" in e["notes"] or int(Path(e["file"]).stem) % 3 == 2 for e in actual)
 
 
 def test_the_recipe_s_accuracy(digits, call):
     words = "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -iterations 6"
-    answer = call(words)
-    found = next(line for line in answer.lines if line.startswith("accuracy = "))
-    assert float(found.split()[2]) >= 0.98, "of 360 written digits"
+    result = call(words)
+    actual = next(line for line in result.lines if line.startswith("accuracy = "))
+    assert float(actual.split()[2]) >= 0.98, "of 360 written digits"
 
 
 @pytest.mark.data
@@ -94,21 +94,21 @@ def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatc
     right = 0
     for seed in range(1, 11):
         drawing.write(Path("drawn"), seed, "strokes")
-        found = json.loads(call("classify", "drawn", "-model", "lenet.prototxt", "-json").out)
-        right += sum(entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found)
+        actual = json.loads(call("classify", "drawn", "-model", "lenet.prototxt", "-json").out)
+        right += sum(entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in actual)
     assert right >= 80, "8 of 10 on the mean of ten hands"
 
 
 def test_what_classify_prints(digits, call, tmp_path):
     (tmp_path / "tree.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  7\n")
     files = drawing.write(tmp_path / "drawn")
-    answer = call(
+    result = call(
         "classify", files[7], files[2], "-model", "digits.prototxt", "-top", 2, "-hierarchy", tmp_path / "tree.txt"
     )
-    lines = answer.out.splitlines()
+    lines = result.out.splitlines()
     assert lines[0].startswith(f"{files[7]}  ") and lines[0].endswith("s  (inverted, dark on light, fitted)")
     assert lines[1].split()[1] == "7" and lines[3] == "  in general:" and lines[4].endswith("  7 (3.3 bits)")
-    assert sum(str(tmp_path) in line for line in lines) == 2 and "2 images, " in answer.err
+    assert sum(str(tmp_path) in line for line in lines) == 2 and "2 images, " in result.err
 
 
 def test_patterns_give_each_file_once_and_equal_answers(digits, call, tmp_path):
@@ -158,15 +158,15 @@ def test_python_gives_the_command_s_scores(digits, call, tmp_path, oversample):
     for file in drawing.write(tmp_path / "drawn")[:4]:
         flags = ["-oversample"] * oversample
         (entry,) = json.loads(call("classify", file, "-model", "digits.prototxt", "-json", "-top", 10, *flags).out)
-        found = net.classify(file, 10, oversample=oversample)
+        actual = net.classify(file, 10, oversample=oversample)
         assert [(a["label"], a["class"], a["score"]) for a in entry["answers"]] == [
-            tuple(prediction) for prediction in found
+            tuple(prediction) for prediction in actual
         ]
         if not oversample:
             np.testing.assert_allclose(
                 net.forward(data=net.preprocess(str(file)))["prob"][0], by_class(entry["answers"]), rtol=1e-5, atol=1e-8
             )
-            assert net.classify(cv2.imread(str(file), cv2.IMREAD_GRAYSCALE), 10) == found
+            assert net.classify(cv2.imread(str(file), cv2.IMREAD_GRAYSCALE), 10) == actual
     net.params["ip2"][0].data[...] = 0  # its weights are the net's own
     net.params["ip2"][1].data[...] = 0
     assert net.classify(file)[0].score == pytest.approx(0.1)
@@ -183,5 +183,5 @@ def test_weights_that_a_deploy_net_names_are_loaded_or_missed(digits, tmp_path, 
 
 def test_scores_that_are_no_numbers(digits, call, tmp_path):
     files = drawing.write(tmp_path / "drawn")
-    answer = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36").refused
-    assert f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err
+    result = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36").refused
+    assert f"{files[3]}: the net's scores are not finite; are its weights those of this net" in result.err

@@ -67,9 +67,9 @@ def test_from_json_to_pictures(boxes, call):
 
     scored = ok(call("test", "-model", "boxes.prototxt", "-weights", "w.caffemodel", "-report", "report"))
     assert "eval = 1" in scored.lines, scored.err
-    found = json.loads((boxes / "report" / "report.json").read_text())["detection"]
-    assert (found["voc07"], found["voc12"], found["coco"], found["images"]) == (pytest.approx(1), 1, 1, 3)
-    assert [(row["label"], row["objects"]) for row in found["classes"]] == [("a", 2), ("b", 1)]
+    actual = json.loads((boxes / "report" / "report.json").read_text())["detection"]
+    assert (actual["voc07"], actual["voc12"], actual["coco"], actual["images"]) == (pytest.approx(1), 1, 1, 3)
+    assert [(row["label"], row["objects"]) for row in actual["classes"]] == [("a", 2), ("b", 1)]
     assert "Mean average precision" in (boxes / "report" / "report.html").read_text()
 
     ok(call("deploy", "-model", "boxes.prototxt", "-weights", "w.caffemodel", "-out", "deploy.prototxt"))
@@ -99,18 +99,18 @@ def test_scores_of_training_and_the_last_batch_count_all_images(boxes, call):
     loss = 'layer { name: "loss" type: "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior" bottom: "label" '
     loss += 'top: "loss" include { phase: TRAIN } multibox_loss_param { num_classes: 3 code_type: CENTER_SIZE } }'
     (boxes / "train.prototxt").write_text(start + train + loss)
-    answer = ok(call("train", "-solver", "s.prototxt", "-weights", "w.caffemodel"))
-    assert answer.lines.count("    Test net output #0: eval = 1") == 2, answer.err
-    assert "class1: 1" in answer.lines and "class2: 1" in answer.lines
+    result = ok(call("train", "-solver", "s.prototxt", "-weights", "w.caffemodel"))
+    assert result.lines.count("    Test net output #0: eval = 1") == 2, result.err
+    assert "class1: 1" in result.lines and "class2: 1" in result.lines
 
 
 def test_mistakes(boxes, call):
     assert "none.json: cannot read" in call("dataset", "detection", "none.json").refused.err
-    answer = call("dataset", "detection", "boxes.json")
-    assert answer.status == 2 and "already exists" in answer.err
+    result = call("dataset", "detection", "boxes.json")
+    assert result.status == 2 and "already exists" in result.err
     (boxes / "labels.txt").write_text("background\na\n")
-    answer = call("dataset", "detection", "boxes.json", "--labels", "labels.txt", "--name", "other")
-    assert answer.status == 2 and '"b" is no class' in answer.err and not (boxes / "other_lmdb").exists()
+    result = call("dataset", "detection", "boxes.json", "--labels", "labels.txt", "--name", "other")
+    assert result.status == 2 and '"b" is no class' in result.err and not (boxes / "other_lmdb").exists()
 
 
 YOLO = """
@@ -156,9 +156,9 @@ def test_classify_knows_the_boxes_of_other_detectors(folder, call, kind):
     for name in ("one", "two"):
         cv2.imwrite(f"{folder}/{name}.png", np.zeros((32, 48, 3), np.uint8))
     words = ("-model", "net.prototxt", "-weights", "w.caffemodel", "-annotate", "pages", "-json")
-    found = json.loads(ok(call("classify", "one.png", "two.png", *words)).out)
-    assert [entry["file"] for entry in found] == ["one.png", "two.png"]
-    for entry in found:
+    actual = json.loads(ok(call("classify", "one.png", "two.png", *words)).out)
+    assert [entry["file"] for entry in actual] == ["one.png", "two.png"]
+    for entry in actual:
         (one,) = entry["detections"]
         assert (one["label"], one["class"], one["score"] > 0.99) == ("b", 2, True)
         assert one["box"] == pytest.approx([12, 8, 36, 24], abs=0.01)

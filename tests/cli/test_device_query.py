@@ -27,18 +27,18 @@ def test_the_table_and_the_status(call, monkeypatch, checks, status, as_json):
     monkeypatch.setattr(cuda, "describe", lambda number: {"Device id": number, "Name": "Fake"})
     each = selftest.run
     monkeypatch.setattr(selftest, "run", lambda bench: each(bench, checks))
-    answer = call("device_query", "-test", *(["-json"] if as_json else []))
-    assert answer.status == status
+    result = call("device_query", "-test", *(["-json"] if as_json else []))
+    assert result.status == status
     if as_json:
-        found = json.loads(answer.out)
-        assert [one["device"] for one in found] == ["GPU 0: Fake", "GPU 1: Fake"]
-        assert [c["status"] for c in found[0]["checks"]] == ["pass", "fail"][: len(checks)]
-        assert found[1]["properties"] == {"Device id": 1, "Name": "Fake"}
-        assert found[0]["checks"][0]["detail"] == "as it should"
+        actual = json.loads(result.out)
+        assert [one["device"] for one in actual] == ["GPU 0: Fake", "GPU 1: Fake"]
+        assert [c["status"] for c in actual[0]["checks"]] == ["pass", "fail"][: len(checks)]
+        assert actual[1]["properties"] == {"Device id": 1, "Name": "Fake"}
+        assert actual[0]["checks"][0]["detail"] == "as it should"
     else:
-        lines = answer.out.splitlines()
+        lines = result.out.splitlines()
         assert lines[0] == "GPU 0: Fake" and lines[1].split()[0] == "pass" and lines[1].endswith("as it should")
-        assert f"1 passed, {len(checks) - 1} failed, 0 skipped" in answer.out
+        assert f"1 passed, {len(checks) - 1} failed, 0 skipped" in result.out
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_without_a_usable_gpu_the_cpu_is_tested(call, monkeypatch, broken, statu
     monkeypatch.setattr(cuda, "why_none", lambda: "no usable GPU")
     each, numbers = selftest.run, []
     monkeypatch.setattr(selftest, "run", lambda bench: numbers.append(bench.number) or each(bench, (check_passes,)))
-    answer = call("device_query", "-test")
-    assert answer.status == status and said in answer.err and answer.out.startswith("CPU\n") and numbers == [None]
+    result = call("device_query", "-test")
+    assert result.status == status and said in result.err and result.out.startswith("CPU\n") and numbers == [None]
 
 
 @pytest.mark.parametrize("columns, lines", [("100", 2), ("80", 1), ("400", 1)])
@@ -61,5 +61,5 @@ def test_a_long_detail_is_wrapped_on_a_terminal(monkeypatch, columns, lines):
     from caffelite.cli.device_query import LEFT, _line
 
     monkeypatch.setenv("COLUMNS", columns)
-    found = _line(selftest.Row("name", "pass", 1.0, "one of many words " * 3)).splitlines()
-    assert len(found) == lines and all(line[:LEFT].strip() == "" for line in found[1:])
+    actual = _line(selftest.Row("name", "pass", 1.0, "one of many words " * 3)).splitlines()
+    assert len(actual) == lines and all(line[:LEFT].strip() == "" for line in actual[1:])

@@ -65,14 +65,14 @@ def content() -> bytes:
 def server(content, monkeypatch, tmp_path):
     """A server with the weights of cifar10_quick, whose address is the published one."""
     monkeypatch.chdir(tmp_path)
-    with Server(content) as found:
-        thread = threading.Thread(target=found.serve_forever)
+    with Server(content) as actual:
+        thread = threading.Thread(target=actual.serve_forever)
         thread.start()
-        url = f"http://127.0.0.1:{found.server_port}/made_up.caffemodel"
+        url = f"http://127.0.0.1:{actual.server_port}/made_up.caffemodel"
         source = published.Published(url, hashlib.sha1(content).hexdigest(), "none", 32, (120,))
         monkeypatch.setitem(published.PUBLISHED, NAME, source)
-        yield found
-        found.shutdown()
+        yield actual
+        actual.shutdown()
         thread.join()
 
 
@@ -80,8 +80,8 @@ def test_download_and_classify(server, call, content):
     assert call("models", NAME, "mine", "--download").status == 0
     assert Path("mine/made_up.caffemodel").read_bytes() == content and not Path("mine/made_up.caffemodel.part").exists()
     cv2.imwrite("a.png", np.full((40, 40, 3), 90, np.uint8))
-    found = json.loads(call("classify", "--model", "mine/deploy.prototxt", "a.png", "--json").out)[0]
-    assert len(found["answers"]) == 5
+    actual = json.loads(call("classify", "--model", "mine/deploy.prototxt", "a.png", "--json").out)[0]
+    assert len(actual["answers"]) == 5
     assert call("models", NAME, "mine", "--download").status == 2, "nothing is replaced"
     assert call("models", NAME, "mine", "--download", "--force").status == 0
     assert server.asked == [None], "weights that are there are not downloaded again"

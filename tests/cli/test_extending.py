@@ -77,10 +77,10 @@ def parse(text: str):
 
 
 def test_an_unknown_type_says_what_helps(softclip, call):
-    answer = call("check net.prototxt")
-    assert answer.status == 1 and 'net.prototxt:5:32: mistake: layer "softclip": unknown type "Softclip"' in answer.out
-    assert "a file with the layer can be given by -python FILE (docs/extending.md)" in answer.out
-    assert "softclip_param" not in answer.out.replace(NET.splitlines()[4], "")
+    result = call("check net.prototxt")
+    assert result.status == 1 and 'net.prototxt:5:32: mistake: layer "softclip": unknown type "Softclip"' in result.out
+    assert "a file with the layer can be given by -python FILE (docs/extending.md)" in result.out
+    assert "softclip_param" not in result.out.replace(NET.splitlines()[4], "")
 
 
 @pytest.mark.parametrize("given", ["softclip.py", "."])
@@ -98,10 +98,10 @@ def test_commands_know_a_layer_of_a_file(softclip, call, given):
 
 def test_fields_are_checked_with_their_places(softclip, call):
     (softclip / "net.prototxt").write_text(NET.replace("slope: 3", "slop: 3 slope: true"))
-    answer = call("check net.prototxt -python softclip.py")
-    assert answer.status == 1
-    assert 'net.prototxt:5:92: mistake: unknown field "slop" in SoftclipParameter' in answer.out
-    assert 'did you mean "slope"?' in answer.out and 'expected a number, found "true"' in answer.out
+    result = call("check net.prototxt -python softclip.py")
+    assert result.status == 1
+    assert 'net.prototxt:5:92: mistake: unknown field "slop" in SoftclipParameter' in result.out
+    assert 'did you mean "slope"?' in result.out and 'expected a number, found "true"' in result.out
     (softclip / "net.prototxt").write_text(NET.replace("softclip_param", "sofclip_param"))
     assert 'did you mean "softclip_param"?' in call("check net.prototxt -python softclip.py").out
 
@@ -134,8 +134,8 @@ def test_a_refused_process_loads_nothing(softclip, monkeypatch):
 )
 def test_mistakes_of_a_file(folder, call, text, message):
     (folder / "softclip.py").write_text(text)
-    answer = call("check net.prototxt -python softclip.py")
-    assert answer.status == 2 and "softclip.py" in answer.err and message in answer.err
+    result = call("check net.prototxt -python softclip.py")
+    assert result.status == 2 and "softclip.py" in result.err and message in result.err
 
 
 def test_an_installed_package_has_layers(softclip, call, monkeypatch):
@@ -200,8 +200,8 @@ def test_fields_as_text():
         """
 
     spec = parse('layer { type: "Many" manifold_param { weight_filler { type: "xavier" } axis: 3 } }').layer[0]
-    found = Many(spec, pb.TRAIN, NOWHERE).p
-    assert (found.way, found.weight_filler.type, list(found.axis)) == (1, "xavier", [3])
+    actual = Many(spec, pb.TRAIN, NOWHERE).p
+    assert (actual.way, actual.weight_filler.type, list(actual.axis)) == (1, "xavier", [3])
     with pytest.raises(CaffeliteError, match="expected one of SHORT, LONG"):
         parse('layer { type: "Many" manifold_param { way: FAR } }')
 
@@ -353,9 +353,9 @@ def batches(text: str, count: int, start: int = 0) -> list:
 
 def test_a_data_layer_gives_samples_in_order():
     layer("Ramp")(Ramp)
-    found = batches("", 3)
-    assert found[0][0].shape == (4, 3)
-    assert np.concatenate([y for _, y in found]).tolist() == [0, 1, 2, 3, 4, 5] * 2
+    actual = batches("", 3)
+    assert actual[0][0].shape == (4, 3)
+    assert np.concatenate([y for _, y in actual]).tolist() == [0, 1, 2, 3, 4, 5] * 2
     again = batches("ramp_param { shuffle: true }", 3)
     order = np.concatenate([y for _, y in again])
     assert sorted(order[:6]) == sorted(order[6:]) == [0, 1, 2, 3, 4, 5] and order.tolist() != [0, 1, 2, 3, 4, 5] * 2
@@ -369,8 +369,8 @@ def test_commands_know_a_data_layer(folder, call):
     net = 'layer { name: "r" type: "Ramp" top: "x" top: "y" }\n'
     net += 'layer { name: "v" type: "InnerProduct" bottom: "x" top: "v" inner_product_param { num_output: 1 } }\n'
     (folder / "net.prototxt").write_text(net + 'layer { name: "l" type: "EuclideanLoss" bottom: "v" bottom: "y" }\n')
-    answer = call("check solver.prototxt -python ramp.py")
-    assert answer.status == 0, answer.out + answer.err
+    result = call("check solver.prototxt -python ramp.py")
+    assert result.status == 0, result.out + result.err
     assert call("train -solver solver.prototxt -python ramp.py").status == 0
     assert call("deploy -model net.prototxt -out made.prototxt -python ramp.py").status == 0
     assert "Ramp" not in (folder / "made.prototxt").read_text()
@@ -395,9 +395,9 @@ def test_new_writes_a_file_that_is_right(folder, call):
     assert done.stdout == "MySoftclip: forward, gradient, NaN and a batch of one are right\n", done.stderr
     net = INPUT + 'layer { name: "s" type: "MySoftclip" bottom: "x" top: "s" my_softclip_param { slope: -1 } }\n'
     (folder / "net.prototxt").write_text(net)
-    found = call("check net.prototxt -python my_softclip.py")
-    assert found.status == 1 and 'net.prototxt:2:86: mistake: layer "s" (MySoftclip): a bad slope' in found.out
-    assert "expected 0 or more" in found.out
+    actual = call("check net.prototxt -python my_softclip.py")
+    assert actual.status == 1 and 'net.prototxt:2:86: mistake: layer "s" (MySoftclip): a bad slope' in actual.out
+    assert "expected 0 or more" in actual.out
 
 
 @pytest.mark.parametrize(
@@ -457,8 +457,8 @@ def focal(softclip):
 
 
 def test_a_type_of_a_user_wins_over_that_of_a_family(focal, call, caplog):
-    found = call("check net.prototxt -python focal.py")
-    assert found.status == 0 and caplog.messages == [REPLACED], found.out + found.err
+    actual = call("check net.prototxt -python focal.py")
+    assert actual.status == 0 and caplog.messages == [REPLACED], actual.out + actual.err
     assert call("train -solver solver.prototxt -python focal.py").status == 0
     stored = pb.NetParameter.FromString(next(focal.glob("*.caffemodel")).read_bytes())
     assert stored.layer[-1].type == "FocalLoss" and stored.layer[-1].focal_loss_param.strength == 3
@@ -502,8 +502,8 @@ def test_a_shared_message_keeps_the_fields_of_other_types(folder, call):
     each = 'layer {{ name: "{0}" type: "{0}" bottom: "x" bottom: "r" top: "{0}" roi_pooling_param {{ {1} }} }}\n'
     net += each.format("ROIPooling", "grid: 3") + each.format("ROIAlign", "pooled_h: 2 pooled_w: 2")
     (folder / "net.prototxt").write_text(net)
-    found = call("check net.prototxt -python own.py")
-    assert found.status == 0, found.out
+    actual = call("check net.prototxt -python own.py")
+    assert actual.status == 0, actual.out
 
 
 OWN_DATA = """from caffelite.extending import DataLayer, layer
@@ -550,8 +550,8 @@ def test_a_python_layer_is_not_native_where_a_user_has_its_type(folder, call):
     net += 'layer { name: "q" type: "Python" bottom: "x" top: "q"\n'
     net += 'python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" } }\n'
     (folder / "net.prototxt").write_text(INPUT + net)
-    found = call("check net.prototxt -python own.py")
-    assert 'there is no module "rpn.proposal_layer"' in found.out and 'layer "p"' not in found.out, found.out
+    actual = call("check net.prototxt -python own.py")
+    assert 'there is no module "rpn.proposal_layer"' in actual.out and 'layer "p"' not in actual.out, actual.out
 
 
 # A family of this package as a package of a user

@@ -27,8 +27,8 @@ def expected(name, batches):
 
 
 def test_lmdb_with_caffes_arguments(model, call):
-    answer = call("extract_features", "w.caffemodel", "net.prototxt", "value,x", "a,b", 4, "lmdb", "CPU", 0).ok
-    assert "Extracted features of 16 query images for feature blob value to a" in answer.lines
+    result = call("extract_features", "w.caffemodel", "net.prototxt", "value,x", "a,b", 4, "lmdb", "CPU", 0).ok
+    assert "Extracted features of 16 query images for feature blob value to a" in result.lines
     for name, blob in (("a", "value"), ("b", "x")):
         with lmdb.open(name, readonly=True, lock=False) as db, db.begin() as transaction:
             records = [(key, pb.Datum.FromString(value)) for key, value in transaction.cursor()]
@@ -40,8 +40,8 @@ def test_lmdb_with_caffes_arguments(model, call):
 
 def test_hdf5_and_npz_take_one_name(model, call):
     for kind in ("hdf5", "npz"):
-        answer = call(f"extract_features w.caffemodel net.prototxt sigmoid,y f.{kind} 2 {kind} -stage more")
-        assert answer.status == 0, answer.err
+        result = call(f"extract_features w.caffemodel net.prototxt sigmoid,y f.{kind} 2 {kind} -stage more")
+        assert result.status == 0, result.err
     with h5py.File("f.hdf5") as file, np.load("f.npz") as arrays:
         for name in ("sigmoid", "y"):
             assert (file[name][()] == expected(name, 2)).all() and (arrays[name] == expected(name, 2)).all()

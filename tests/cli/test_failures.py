@@ -26,9 +26,9 @@ def raising(error):
 def test_an_unexpected_error_is_a_line_and_a_report(call, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(cli.caffelite, "main", raising(KeyError("what\nnobody foresaw")))
-    answer = call("check", "net.prototxt")
-    (line,) = answer.err.splitlines()
-    assert answer.status == 70 and line.startswith("caffelite: an internal error (KeyError: ")
+    result = call("check", "net.prototxt")
+    (line,) = result.err.splitlines()
+    assert result.status == 70 and line.startswith("caffelite: an internal error (KeyError: ")
     assert "please report it" in line
     (path,) = tmp_path.glob("caffelite-*.txt")
     assert str(path) in line
@@ -39,16 +39,16 @@ def test_an_unexpected_error_is_a_line_and_a_report(call, monkeypatch, tmp_path)
 
 def test_a_recursion_error_is_a_line(call, monkeypatch):
     monkeypatch.setattr(cli.caffelite, "main", raising(RecursionError()))
-    answer = call("check", "net.prototxt")
-    assert (answer.status, answer.err) == (2, "caffelite: the input is nested too deeply\n")
+    result = call("check", "net.prototxt")
+    assert (result.status, result.err) == (2, "caffelite: the input is nested too deeply\n")
 
 
 @pytest.mark.parametrize("opening", ["layer { ", "<", "[", "layer { param { ", "x { "])
 def test_deep_nesting_is_a_mistake(folder, call, opening):
     Path("deep.prototxt").write_text(opening * 1500)
     for command in (("check",), ("summary", "-model"), ("upgrade",), ("train", "-solver")):
-        answer = call(*command, "deep.prototxt", *["new.prototxt"] * (command[0] == "upgrade"))
-        assert answer.status in (1, 2) and "internal error" not in answer.err
+        result = call(*command, "deep.prototxt", *["new.prototxt"] * (command[0] == "upgrade"))
+        assert result.status in (1, 2) and "internal error" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_disk_that_fails_is_not_called_standard_output(call, monkeypatch, erro
         raise error
 
     monkeypatch.setattr("caffelite.inspection.check.check", fail)
-    answer = call("check", LENET)
-    assert (answer.status, answer.err.strip()) == (2, said)
+    result = call("check", LENET)
+    assert (result.status, result.err.strip()) == (2, said)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ import pytest
 
 
 def test_find_lr(folder, call):
-    answer = call("find_lr", "-solver", "solver.prototxt", "-out", "rates.png", "-json")
-    found = json.loads(answer.out)
-    assert answer.status == 0 and 1e-3 < found["best"] < 1 and found["rates"][0] == pytest.approx(1e-6)
-    assert len(found["rates"]) < 200 and found["smoothed"][-1] > found["smoothed"][0], "it ends where the loss blows up"
+    result = call("find_lr", "-solver", "solver.prototxt", "-out", "rates.png", "-json")
+    actual = json.loads(result.out)
+    assert result.status == 0 and 1e-3 < actual["best"] < 1 and actual["rates"][0] == pytest.approx(1e-6)
+    assert len(actual["rates"]) < 200 and actual["smoothed"][-1] > actual["smoothed"][0], (
+        "it ends where the loss blows up"
+    )
     assert (folder / "rates.png").read_bytes().startswith(b"\x89PNG")
     assert not list(folder.glob("run*"))
-    assert call("find_lr", "-solver", "solver.prototxt").out.startswith(f"base_lr: {found['best']:.2g} ")
+    assert call("find_lr", "-solver", "solver.prototxt").out.startswith(f"base_lr: {actual['best']:.2g} ")
 
 
 def test_rates_at_which_nothing_is_learned(folder, call):
@@ -36,17 +38,17 @@ def test_numbers_that_are_not_finite_are_refused(folder, call, command, value):
 
 @pytest.mark.parametrize("field", ["base_lr", "momentum", "clip_gradients", "weight_decay", "delta"])
 def test_solver_fields_that_are_not_finite_are_refused(folder, call, field):
-    answer = call("train", "-solver", "solver.prototxt", "-set", f"{field}=nan")
-    assert answer.status == 2 and f"{field} is no finite number" in answer.err and len(answer.lines) < 3
+    result = call("train", "-solver", "solver.prototxt", "-set", f"{field}=nan")
+    assert result.status == 2 and f"{field} is no finite number" in result.err and len(result.lines) < 3
 
 
 def test_overfit(folder, call):
-    answer = call("train", "-solver", "solver.prototxt", "-overfit", 1, "-set", "max_iter=300", "-set", "base_lr=0.2")
-    assert answer.status == 0 and answer.lines[-1].endswith("it learns")
-    assert "Loss of the same 1 batches" in answer.lines[-1]
-    assert not list(folder.glob("run*")) and not any("Testing" in line for line in answer.lines)
-    answer = call("train", "-solver", "solver.prototxt", "-overfit", 2, "-set", "base_lr=1e-9")
-    assert "it does not overfit them" in answer.lines[-1]
+    result = call("train", "-solver", "solver.prototxt", "-overfit", 1, "-set", "max_iter=300", "-set", "base_lr=0.2")
+    assert result.status == 0 and result.lines[-1].endswith("it learns")
+    assert "Loss of the same 1 batches" in result.lines[-1]
+    assert not list(folder.glob("run*")) and not any("Testing" in line for line in result.lines)
+    result = call("train", "-solver", "solver.prototxt", "-overfit", 2, "-set", "base_lr=1e-9")
+    assert "it does not overfit them" in result.lines[-1]
 
 
 def test_the_same_batches(folder):

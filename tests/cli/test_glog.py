@@ -39,8 +39,8 @@ def test_other_arguments_are_kept():
 
 def test_minloglevel_decides_what_is_logged(folder, call):
     for flags, logs in ((["-minloglevel", 0], True), (["--minloglevel=1"], False), ([], True)):
-        answer = call(*flags, "train", "--logtostderr=1", "-solver", "solver.prototxt", "-set", "snapshot_prefix=other")
-        assert answer.status == 0 and ("Optimization Done." in answer.lines) == logs
+        result = call(*flags, "train", "--logtostderr=1", "-solver", "solver.prototxt", "-set", "snapshot_prefix=other")
+        assert result.status == 0 and ("Optimization Done." in result.lines) == logs
     assert "gone.prototxt" in call("train", "-solver", "gone.prototxt", "-minloglevel=3").refused.err
     assert glog.LEVEL not in os.environ
 

@@ -13,9 +13,9 @@ LENET = MODELS / "lenet/train_val.prototxt"
 
 def test_check_prints_line_caret_and_remedy(folder, call):
     (folder / "net.prototxt").write_text('name: "n"\nlayer { name: "a" tpye: "ReLU" }\n')
-    answer = call("check", "net.prototxt")
-    assert answer.status == 1
-    assert answer.out.splitlines() == [
+    result = call("check", "net.prototxt")
+    assert result.status == 1
+    assert result.out.splitlines() == [
         'net.prototxt:2:19: mistake: unknown field "tpye" in LayerParameter',
         '  2 | layer { name: "a" tpye: "ReLU" }',
         "    |                   ^~~~",
@@ -28,15 +28,15 @@ def test_check_status_and_strict(folder, call):
     assert call("check", "net.prototxt", "solver.prototxt").status == 0
     (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text() + "stepsize: 5\n")
     assert call("check", "solver.prototxt").status == 0
-    answer = call("check", "solver.prototxt", "-strict")
-    assert answer.status == 1 and 'lr_policy "inv" does not use stepsize' in answer.out and answer.err == ""
+    result = call("check", "solver.prototxt", "-strict")
+    assert result.status == 1 and 'lr_policy "inv" does not use stepsize' in result.out and result.err == ""
 
 
 def test_check_json(folder, call):
     (folder / "bad.prototxt").write_text("layer { name: 3 }")
-    answer = json.loads(call("check", "bad.prototxt", "-json").out)
-    assert answer["counts"]["mistake"] == 1
-    assert answer["findings"][0] == {
+    result = json.loads(call("check", "bad.prototxt", "-json").out)
+    assert result["counts"]["mistake"] == 1
+    assert result["findings"][0] == {
         "kind": "mistake",
         "file": "bad.prototxt",
         "line": 1,
@@ -52,10 +52,10 @@ def test_check_json(folder, call):
 def test_check_json_has_every_mistake(folder, call):
     """The text ends after a hundred of a file's mistakes; both count all."""
     (folder / "bad.prototxt").write_text("\n".join(f"word{i}: 1" for i in range(150)))
-    answer = json.loads(call("check", "bad.prototxt", "-json").out)
-    assert answer["counts"]["mistake"] == len(answer["findings"]) == 151, "the net also has no layers"
-    assert [f["line"] for f in answer["findings"]][1:] == list(range(1, 151))
-    assert answer["findings"][-1]["message"] == 'unknown field "word149" in NetParameter'
+    result = json.loads(call("check", "bad.prototxt", "-json").out)
+    assert result["counts"]["mistake"] == len(result["findings"]) == 151, "the net also has no layers"
+    assert [f["line"] for f in result["findings"]][1:] == list(range(1, 151))
+    assert result["findings"][-1]["message"] == 'unknown field "word149" in NetParameter'
     lines = call("check", "bad.prototxt").out.splitlines()
     assert "bad.prototxt:101:1: mistake: and 50 more" in lines and lines[-1].startswith("151 mistakes, ")
 
@@ -71,8 +71,8 @@ def test_shapes_of_nets_that_ship_one_pixel(folder, call):
     assert call("check", "pixel.prototxt").status == 1
     for shape in ("image=3x46x54", "3x46x54"):
         assert call("check", "pixel.prototxt", "-shape", shape).status == 0
-        answer = json.loads(call("summary", "-model", "pixel.prototxt", "-shape", shape, "-json").out)
-        assert answer["phases"][0]["rows"][-1]["tops"][0] == [1, 4, 44, 52]
+        result = json.loads(call("summary", "-model", "pixel.prototxt", "-shape", shape, "-json").out)
+        assert result["phases"][0]["rows"][-1]["tops"][0] == [1, 4, 44, 52]
 
 
 def test_check_needs_no_device():
@@ -85,9 +85,9 @@ def test_check_needs_no_device():
 
 
 def test_summary(call):
-    answer = call("summary", "-model", LENET, "-phase", "TRAIN")
-    lines = answer.out.splitlines()
-    assert answer.status == 0 and lines[0] == "TRAIN, batches of 64"
+    result = call("summary", "-model", LENET, "-phase", "TRAIN")
+    lines = result.out.splitlines()
+    assert result.status == 0 and lines[0] == "TRAIN, batches of 64"
     (conv2,) = [line.split() for line in lines if line.startswith("conv2")]
     assert conv2 == ["conv2", "Convolution", "64×50×8×8", "25,050", "1.6M", "800", "KiB", "14", "1", "2", "1", "1"]
     assert any(line.startswith("9 layers: 431,080 parameters, 2,293,000 multiply-adds a sample") for line in lines)
@@ -95,9 +95,9 @@ def test_summary(call):
 
 
 def test_summary_json_batch_and_memory(call):
-    answer = json.loads(call("summary", "-model", LENET, "-json", "-batch", 8, "-memory", "64M").out)
-    assert [p["batch"] for p in answer["phases"]] == [8, 8] and answer["largest_batch"] > 8
-    assert answer["memory"]["total"] == sum(v for k, v in answer["memory"].items() if k not in ("total", "alone"))
+    result = json.loads(call("summary", "-model", LENET, "-json", "-batch", 8, "-memory", "64M").out)
+    assert [p["batch"] for p in result["phases"]] == [8, 8] and result["largest_batch"] > 8
+    assert result["memory"]["total"] == sum(v for k, v in result["memory"].items() if k not in ("total", "alone"))
 
 
 def test_summary_of_a_solver_has_its_history(folder, call):
@@ -122,9 +122,9 @@ def test_layers_of_unknown_types_are_left_out(folder, call):
     )
     (folder / "odd.prototxt").write_text(text + more)
     for command in ("summary", "draw"):
-        answer = call(command, "-model", "odd.prototxt")
-        assert answer.status == 1 and "value" in answer.out and "MyOddity" not in answer.out
-        assert answer.err.count("Left out") == 1 and 'layer "odd": unknown type "MyOddity"' in answer.err
+        result = call(command, "-model", "odd.prototxt")
+        assert result.status == 1 and "value" in result.out and "MyOddity" not in result.out
+        assert result.err.count("Left out") == 1 and 'layer "odd": unknown type "MyOddity"' in result.err
     assert "weights" not in call("summary", "-model", "odd.prototxt").out, "memory of a part misleads"
     assert len(json.loads(call("summary", "-model", "odd.prototxt", "-json").out)["phases"]) == 2
     (folder / "odd.prototxt").write_text(more)
@@ -138,35 +138,35 @@ def test_shapes_stand_in_for_python_data(folder, call):
       convolution_param { num_output: 2 kernel_size: 3 } }"""
     (folder / "fed.prototxt").write_text(fed)
     assert call("summary", "-model", "fed.prototxt").status == 2
-    answer = call("summary", "-model", "fed.prototxt", "-shape", "image=3x9x9", "-shape", "truth=1x9x9")
-    assert answer.status == 0 and "1×2×7×7" in answer.out
+    result = call("summary", "-model", "fed.prototxt", "-shape", "image=3x9x9", "-shape", "truth=1x9x9")
+    assert result.status == 0 and "1×2×7×7" in result.out
 
 
 def test_draw(tmp_path, call):
     assert call("draw", "-model", LENET).out.startswith("<svg ")
-    answer = call("draw", "-model", LENET, "-out", tmp_path / "net.svg")
-    assert answer.out == "" and (tmp_path / "net.svg").read_text().endswith("</svg>\n")
+    result = call("draw", "-model", LENET, "-out", tmp_path / "net.svg")
+    assert result.out == "" and (tmp_path / "net.svg").read_text().endswith("</svg>\n")
 
 
 def test_schedule(folder, call):
-    answer = call("schedule", "-solver", "solver.prototxt")
-    assert answer.out.startswith("SGD, lr_policy inv, 20 iterations of 4 samples: 6.154 epochs of 13\n")
-    assert "3 tests of 2 batches: 0, 10, 20" in answer.out and "2 snapshots, run_iter_N: 10, 20" in answer.out
+    result = call("schedule", "-solver", "solver.prototxt")
+    assert result.out.startswith("SGD, lr_policy inv, 20 iterations of 4 samples: 6.154 epochs of 13\n")
+    assert "3 tests of 2 batches: 0, 10, 20" in result.out and "2 snapshots, run_iter_N: 10, 20" in result.out
     assert json.loads(call("schedule", "-solver", "solver.prototxt", "-json").out)["tests"] == [0, 10, 20]
 
 
 def test_explain(call):
-    answer = call("explain", "conv2", "-model", LENET)
-    assert answer.out.startswith("conv2 (Convolution) in TRAIN: layer 4 of 9")
-    assert "  H: ⌊(12 + 2 · 0 - 5) / 1⌋ + 1 = 8\n" in answer.out
+    result = call("explain", "conv2", "-model", LENET)
+    assert result.out.startswith("conv2 (Convolution) in TRAIN: layer 4 of 9")
+    assert "  H: ⌊(12 + 2 · 0 - 5) / 1⌋ + 1 = 8\n" in result.out
     assert json.loads(call("explain", "accuracy", "-model", LENET, "-json").out)["phase"] == "TEST"
 
 
 def test_diff(call):
-    answer = call("diff", LENET, LENET)
-    assert answer.status == 0 and "the nets mean the same" in answer.out and "fit: conv1, conv2, ip1, ip2" in answer.out
-    answer = json.loads(call("diff", LENET, MODELS / "lenet/deploy.prototxt", "-phase", "TEST", "-json").out)
-    assert not answer["same"] and answer["fits"] == ["conv1", "conv2", "ip1", "ip2"]
+    result = call("diff", LENET, LENET)
+    assert result.status == 0 and "the nets mean the same" in result.out and "fit: conv1, conv2, ip1, ip2" in result.out
+    result = json.loads(call("diff", LENET, MODELS / "lenet/deploy.prototxt", "-phase", "TEST", "-json").out)
+    assert not result["same"] and result["fits"] == ["conv1", "conv2", "ip1", "ip2"]
 
 
 @pytest.mark.parametrize(
@@ -186,14 +186,14 @@ def test_diff(call):
 )
 def test_mistakes(tmp_path, monkeypatch, call, arguments, said):
     monkeypatch.chdir(tmp_path)
-    answer = call(*arguments)
-    assert (answer.status, said is None or said in answer.err) == (0 if said is None else 2, True), answer.err
+    result = call(*arguments)
+    assert (result.status, said is None or said in result.err) == (0 if said is None else 2, True), result.err
 
 
 def test_a_missing_extra_is_one_line(tmp_path, call, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    answer = call("draw", "-model", LENET, "-out", tmp_path / "net.png")
-    assert answer.status == 2 and answer.err.splitlines()[-1].endswith('install it with: pip install "caffelite[plot]"')
+    result = call("draw", "-model", LENET, "-out", tmp_path / "net.png")
+    assert result.status == 2 and result.err.splitlines()[-1].endswith('install it with: pip install "caffelite[plot]"')
 
 
 # of data whose shape is unknown while it is missing
@@ -223,9 +223,9 @@ def test_names_with_control_codes_are_shown_as_escapes(folder, call):
         ("check",),
     ]
     for words in [*calls, ("time", "-iterations", 1, "-model"), ("plan", "-gpus", 2, "-iterations", 1, "-model")]:
-        answer = call(*words, "odd.prototxt")
-        assert answer.status in (0, 1)
-        assert not set(answer.out + answer.err) & {"\033", "\x9b"}, words
+        result = call(*words, "odd.prototxt")
+        assert result.status in (0, 1)
+        assert not set(result.out + result.err) & {"\033", "\x9b"}, words
 
 
 STRANGE = """name: "n"
@@ -246,9 +246,9 @@ def test_summary_and_draw_ignore_unknown_fields(folder, call):
         'Left out with what depends on it: strange.prototxt:6:25: layer "p": unknown type "Shuffle"; expected one of',
     ]
     for command, shown in (("summary", "1×2×6×6"), ("draw", ">c<")):
-        answer = call(command, "-model", "strange.prototxt")
-        assert answer.status == 1 and shown in answer.out
-        assert [line[: len(start)] for line, start in zip(answer.err.splitlines(), reported, strict=True)] == reported
+        result = call(command, "-model", "strange.prototxt")
+        assert result.status == 1 and shown in result.out
+        assert [line[: len(start)] for line, start in zip(result.err.splitlines(), reported, strict=True)] == reported
 
 
 UNKNOWN_TYPE = """layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
@@ -261,18 +261,18 @@ layer { name: "p" type: "Shuffle" bottom: "data" top: "p" shuffle_param { order:
 )
 def test_an_unknown_type_is_the_only_mistake_of_its_layer(folder, call, words):
     (folder / "net.prototxt").write_text(UNKNOWN_TYPE)
-    answer = call(*words.split(), "solver.prototxt" if words.endswith("solver") else "net.prototxt")
-    mistakes = [line for line in answer.err.splitlines() if "net.prototxt:" in line]
+    result = call(*words.split(), "solver.prototxt" if words.endswith("solver") else "net.prototxt")
+    mistakes = [line for line in result.err.splitlines() if "net.prototxt:" in line]
     start = 'caffelite: net.prototxt:2:25: layer "p": unknown type "Shuffle"; expected one of '
-    assert answer.status == 2 and len(mistakes) == 1 and mistakes[0].startswith(start)
+    assert result.status == 2 and len(mistakes) == 1 and mistakes[0].startswith(start)
 
 
 def test_an_unknown_type_in_a_net_within_the_solver(folder, call):
     text = (folder / "solver.prototxt").read_text().replace('net: "net.prototxt"', f"net_param {{\n{UNKNOWN_TYPE}}}\n")
     (folder / "solver.prototxt").write_text(text)
-    answer = call("train", "-solver", "solver.prototxt")
-    assert answer.status == 2 and 'layer "p": unknown type "Shuffle"' in answer.err
-    assert "shuffle_param" not in answer.err
+    result = call("train", "-solver", "solver.prototxt")
+    assert result.status == 2 and 'layer "p": unknown type "Shuffle"' in result.err
+    assert "shuffle_param" not in result.err
 
 
 def test_a_known_type_keeps_its_unknown_field(folder, call):
@@ -295,23 +295,23 @@ def test_summary_ignores_an_unknown_field_of_a_whole_net(folder, call):
     text = (folder / "net.prototxt").read_text()
     (folder / "net.prototxt").write_text(text + "strange: 3\n")
     for more in ((), ("-json",)):
-        answer = call("summary", "-model", "net.prototxt", *more)
-        assert answer.status == 1 and "memory" in answer.out.lower() or "total" in answer.out
-        assert answer.err.splitlines() == ['Ignored: net.prototxt:9:1: unknown field "strange" in NetParameter']
+        result = call("summary", "-model", "net.prototxt", *more)
+        assert result.status == 1 and "memory" in result.out.lower() or "total" in result.out
+        assert result.err.splitlines() == ['Ignored: net.prototxt:9:1: unknown field "strange" in NetParameter']
 
 
 def test_summary_stops_at_what_is_no_text_of_a_net(folder, call):
     (folder / "prose.prototxt").write_text("roses: 1\nviolets: 2\n")
     assert call("summary", "-model", "prose.prototxt").status == 2
     (folder / "broken.prototxt").write_text(STRANGE.replace('"c" type', '"c type'))
-    answer = call("summary", "-model", "broken.prototxt")
-    assert answer.status == 2 and "unterminated string" in answer.err and answer.out == ""
+    result = call("summary", "-model", "broken.prototxt")
+    assert result.status == 2 and "unterminated string" in result.err and result.out == ""
 
 
 def test_check_reports_an_unknown_type_once(folder, call):
     (folder / "strange.prototxt").write_text(STRANGE)
-    answer = call("check", "strange.prototxt")
-    assert [line for line in answer.out.splitlines() if ": mistake: " in line] == [
+    result = call("check", "strange.prototxt")
+    assert [line for line in result.out.splitlines() if ": mistake: " in line] == [
         'strange.prototxt:2:1: mistake: unknown field "strange" in NetParameter',
         'strange.prototxt:5:52: mistake: unknown field "deform" in ConvolutionParameter',
         'strange.prototxt:6:25: mistake: layer "p": unknown type "Shuffle"',
@@ -348,8 +348,8 @@ def test_shipped_nets_are_shown_without_their_data(folder, call, name, guess):
 
 def test_a_shape_that_was_given_is_not_guessed(folder, call):
     lstm = MODELS / "lstm/train_val.prototxt"
-    answer = call(f"summary -model {lstm} -phase TRAIN -shape code=3 -shape cont=3 -shape target=3")
-    assert answer.status == 0 and "Data is missing" not in answer.out and "50×3×64" in answer.out
+    result = call(f"summary -model {lstm} -phase TRAIN -shape code=3 -shape cont=3 -shape target=3")
+    assert result.status == 0 and "Data is missing" not in result.out and "50×3×64" in result.out
 
 
 def test_rows_without_data_and_an_unknown_layer(folder, call):
@@ -358,9 +358,9 @@ def test_rows_without_data_and_an_unknown_layer(folder, call):
         'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
         'layer { name: "s" type: "Swish9" bottom: "ip" top: "s" }\n'
     )
-    answer = call("summary", "-model", "net.prototxt", "-phase", "TRAIN")
-    assert answer.status == 1 and "4×2" in answer.out and 'unknown type "Swish9"' in answer.err
-    assert answer.out.count('"x" as 10, "y" as 10') == 1
+    result = call("summary", "-model", "net.prototxt", "-phase", "TRAIN")
+    assert result.status == 1 and "4×2" in result.out and 'unknown type "Swish9"' in result.err
+    assert result.out.count('"x" as 10, "y" as 10') == 1
 
 
 def test_a_shape_that_no_guess_fits_is_asked_for(folder, call):

@@ -99,8 +99,8 @@ def test_out_of_memory_is_a_line(call, monkeypatch):
         raise MemoryError("Unable to allocate 9 EiB")
 
     monkeypatch.setattr(cli.caffelite, "main", starved)
-    answer = call("train").refused
-    assert answer.err.startswith("caffelite: out of memory (Unable to allocate 9 EiB); use a smaller batch_size")
+    result = call("train").refused
+    assert result.err.startswith("caffelite: out of memory (Unable to allocate 9 EiB); use a smaller batch_size")
 
 
 def test_ctrl_c_is_130_without_a_traceback(folder, call, monkeypatch):
@@ -108,8 +108,8 @@ def test_ctrl_c_is_130_without_a_traceback(folder, call, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("caffelite.prototxt.read_net", interrupted)
-    answer = call("time", "-model", "net.prototxt")
-    assert (answer.status, answer.err.strip()) == (130, "")
+    result = call("time", "-model", "net.prototxt")
+    assert (result.status, result.err.strip()) == (130, "")
 
 
 def test_ctrl_c_during_imports():

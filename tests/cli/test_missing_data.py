@@ -47,10 +47,10 @@ def test_guessed_images_have_sides_that_the_net_can_halve(folder, call, source):
 
 def test_time_takes_shapes_of_data_that_does_not_exist(folder, call):
     (folder / "net.prototxt").write_text(LABELS_IN_FILES)
-    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=3x4x4")
-    assert answer.status == 0 and "Data is missing" not in "".join(answer.lines)
-    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=7", "-shape", "labels=9")
-    assert answer.status == 2 and "does not fit" in answer.err
+    result = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=3x4x4")
+    assert result.status == 0 and "Data is missing" not in "".join(result.lines)
+    result = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=7", "-shape", "labels=9")
+    assert result.status == 2 and "does not fit" in result.err
 
 
 CONVOLUTION = """layer { name: "c" type: "Convolution" bottom: "data" top: "c"
@@ -91,8 +91,8 @@ layer { name: "loss" type: "SmoothL1Loss" bottom: "box" bottom: "targets" bottom
 def test_missing_labels_get_the_shape_that_their_reader_needs(net, folder, call):
     (folder / "net.prototxt").write_text(FITTING[net])
     assert "no mistakes" in call("check", "net.prototxt").ok.out
-    answer = call("summary", "-phase", "TRAIN", "-model", "net.prototxt")
-    assert answer.status == 0 and "Left out" not in answer.out + answer.err, answer.err
+    result = call("summary", "-phase", "TRAIN", "-model", "net.prototxt")
+    assert result.status == 0 and "Left out" not in result.out + result.err, result.err
 
 
 def test_pictures_of_unknown_size_are_no_class_labels(folder, call):

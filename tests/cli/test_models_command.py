@@ -33,14 +33,14 @@ def test_copy_names_itself_and_is_valid(call, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     assert call("models", name, "mine").status == 0
     assert 'net: "mine/train_val.prototxt"' in Path("mine/solver.prototxt").read_text()
-    found = json.loads(call("check", "mine/solver.prototxt", "--json").out)
-    assert not found["counts"]["mistake"], found
+    actual = json.loads(call("check", "mine/solver.prototxt", "--json").out)
+    assert not actual["counts"]["mistake"], actual
 
 
 def test_list_says_what_ships_with_weights(call):
-    found = call("models").out.split("with weights:")[1]
-    words = " ".join(found.split())
-    assert re.search(r"^lenet_mnist +accuracy 0.99\d*  0.86 MB  BSD-2-Clause$", found, re.MULTILINE)
+    actual = call("models").out.split("with weights:")[1]
+    words = " ".join(actual.split())
+    assert re.search(r"^lenet_mnist +accuracy 0.99\d*  0.86 MB  BSD-2-Clause$", actual, re.MULTILINE)
     assert "caffelite train -solver solvers/lenet_solver.prototxt" in words
     rows = {row["name"]: row for row in json.loads(call("models", "--json").out)}
     assert rows["lenet"]["weights"][0]["name"] == "lenet_mnist" and rows["alexnet"]["weights"] == []

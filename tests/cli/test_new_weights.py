@@ -37,5 +37,5 @@ def test_trained_weights_help_where_images_are_few(call, tmp_path, monkeypatch):
     trained(call, "base", 150)
     call("new", "scratch", "few", "-test", "new", *common)
     call("new", "tuned", "few", "-test", "new", *common, "-weights", "base/base_iter_150.caffemodel")
-    found = {name: trained(call, name, 40)["accuracy"]["value"] for name in ("scratch", "tuned")}
-    assert found["tuned"] > found["scratch"] + 0.05, found
+    actual = {name: trained(call, name, 40)["accuracy"]["value"] for name in ("scratch", "tuned")}
+    assert actual["tuned"] > actual["scratch"] + 0.05, actual

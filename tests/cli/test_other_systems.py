@@ -29,12 +29,12 @@ main()
     ],
 )
 def test_without_what_linux_alone_has(folder, words, expected):
-    answer = subprocess.run([sys.executable, "-c", AS_ON_MACOS, *words], capture_output=True, text=True, check=False)
-    assert answer.returncode == 0 and expected in answer.stdout + answer.stderr, answer.stderr
+    result = subprocess.run([sys.executable, "-c", AS_ON_MACOS, *words], capture_output=True, text=True, check=False)
+    assert result.returncode == 0 and expected in result.stdout + result.stderr, result.stderr
 
 
 def test_control_needs_linux(folder):
     subprocess.run([sys.executable, "-m", "caffelite", "train", "-solver", "solver.prototxt"], check=True)
     words = [sys.executable, "-c", AS_ON_MACOS, "control", "kill", "run_run"]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert answer.returncode == 2 and answer.stderr.startswith("caffelite: "), answer.stderr
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and result.stderr.startswith("caffelite: "), result.stderr

@@ -25,10 +25,10 @@ def large(folder):
 
 def test_memory_that_runs_out(large, call, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda gpu: 300 << 20)
-    answer = call("train", "-solver", "large_solver.prototxt")
-    assert answer.status == 2 and "blobs and their gradients" in answer.err and "found 300.0 MiB at hand" in answer.err
-    assert re.search(r'at most 1.\d\d GiB at once, in "loss" \w+: "value" \d+.\d MiB', answer.err)
-    batch = int(re.search(r"a batch of (\d+) fits; iter_size makes up", answer.err)[1])
+    result = call("train", "-solver", "large_solver.prototxt")
+    assert result.status == 2 and "blobs and their gradients" in result.err and "found 300.0 MiB at hand" in result.err
+    assert re.search(r'at most 1.\d\d GiB at once, in "loss" \w+: "value" \d+.\d MiB', result.err)
+    batch = int(re.search(r"a batch of (\d+) fits; iter_size makes up", result.err)[1])
     assert 1000 < batch < 100000
     changes = [f"in.dummy_data_param.shape[{i}].dim[0]={batch}" for i in (0, 1)]
     again = call(
@@ -55,22 +55,22 @@ def test_an_iteration_without_memory(large, call, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(Trainer, "step", refuse)
-    answer = call("train", "-solver", "large_solver.prototxt", "-record", "none")
-    assert answer.status == 2 and re.search(r"out of memory: .* are needed \(blobs and their gradients", answer.err)
+    result = call("train", "-solver", "large_solver.prototxt", "-record", "none")
+    assert result.status == 2 and re.search(r"out of memory: .* are needed \(blobs and their gradients", result.err)
 
 
 def test_find_batch(large, call, monkeypatch):
-    found = call("find_batch", "-solver", "large_solver.prototxt", "-memory", "300M")
-    batch = int(re.match(r"(\d+) samples, which take \d+\.\d MiB of 300.0 MiB", found.out)[1])
+    actual = call("find_batch", "-solver", "large_solver.prototxt", "-memory", "300M")
+    batch = int(re.match(r"(\d+) samples, which take \d+\.\d MiB of 300.0 MiB", actual.out)[1])
     monkeypatch.setattr(memory, "available", lambda gpu: (300 << 20) / memory.SHARE)
-    assert call("find_batch", "-solver", "large_solver.prototxt").out == found.out and batch > 1000
+    assert call("find_batch", "-solver", "large_solver.prototxt").out == actual.out and batch > 1000
 
 
 def test_find_batch_needs_no_length_of_an_epoch(large, call, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda gpu: (300 << 20) / memory.SHARE)
     lengths = ("-set", "max_iter=", "-set", "max_epoch=3", "-set", "lr_policy=step", "-set", "gamma=0.1")
-    answer = call("find_batch", "-solver", "large_solver.prototxt", *lengths, "-set", "step_epoch=1")
-    assert answer.out == call("find_batch", "-solver", "large_solver.prototxt").out and "Epochs" not in answer.err
+    result = call("find_batch", "-solver", "large_solver.prototxt", *lengths, "-set", "step_epoch=1")
+    assert result.out == call("find_batch", "-solver", "large_solver.prototxt").out and "Epochs" not in result.err
 
 
 def test_find_batch_at_another_precision(large, call, monkeypatch):

@@ -13,18 +13,18 @@ def table(out):
 
 
 def test_a_ladder_up_to_1024(folder, call):
-    answer = call("plan", "-model", "net.prototxt", "-gpus", 1024, "-machine", 1, "-iterations", 3).ok
-    rows = table(answer.out)
+    result = call("plan", "-model", "net.prototxt", "-gpus", 1024, "-machine", 1, "-iterations", 3).ok
+    rows = table(result.out)
     assert list(rows) == [2**k for k in range(11)] and rows[1][2:] == [1, 100, 0]
     efficiency = [row[3] for row in rows.values()]
     assert efficiency == sorted(efficiency, reverse=True) and efficiency[-1] < 50
-    assert re.search(r"small, 4 images a process: \S+ ms of computing, \S+ MB gradients", answer.out)
-    assert "The bottleneck is the all-reduce" in answer.out and 'layer "value" has 100% of the gradients' in answer.out
+    assert re.search(r"small, 4 images a process: \S+ ms of computing, \S+ MB gradients", result.out)
+    assert "The bottleneck is the all-reduce" in result.out and 'layer "value" has 100% of the gradients' in result.out
 
 
 def test_a_fast_link_leaves_computing(folder, call):
-    answer = call("plan -model net.prototxt -gpus 3 -machine 3 -latency 0 -bandwidth 1000 -iterations 3")
-    assert list(table(answer.out)) == [1, 2, 3] and "The bottleneck is computing" in answer.out
+    result = call("plan -model net.prototxt -gpus 3 -machine 3 -latency 0 -bandwidth 1000 -iterations 3")
+    assert list(table(result.out)) == [1, 2, 3] and "The bottleneck is computing" in result.out
 
 
 @pytest.mark.parametrize("options", [["-gpus", 0], ["-gpus", 2, "-bandwidth", 0], []])
@@ -33,5 +33,5 @@ def test_numbers_that_make_no_sense(folder, call, options):
 
 
 def test_a_net_that_learns_nothing(folder, call):
-    answer = call("plan", "-model", "net.prototxt", "-gpus", 2, "-phase", "TEST")
-    assert answer.status == 2 and "nothing is learned in phase TEST" in answer.err and "Traceback" not in answer.err
+    result = call("plan", "-model", "net.prototxt", "-gpus", 2, "-phase", "TEST")
+    assert result.status == 2 and "nothing is learned in phase TEST" in result.err and "Traceback" not in result.err

@@ -12,9 +12,9 @@ from caffelite.runs import open_net
 @pytest.fixture
 def opened(monkeypatch):
     """What the device that is opened is asked for."""
-    found = []
-    monkeypatch.setattr(devices, "open_device", lambda *number, **how: found.append(how.get("precision")))
-    return found
+    actual = []
+    monkeypatch.setattr(devices, "open_device", lambda *number, **how: actual.append(how.get("precision")))
+    return actual
 
 
 @pytest.mark.parametrize("field", ["default_forward_type", "default_backward_type"])

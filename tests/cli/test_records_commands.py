@@ -72,5 +72,5 @@ def test_plot(folder, call):
 def test_a_disk_that_fails_costs_the_records_only(folder, call):
     (folder / "run_run").write_text("in the way")
     (folder / "block").write_text("")
-    answer = call("train", "-solver", "solver.prototxt", "-record", "block/run")
-    assert answer.status == 0 and "training continues without records" in answer.err
+    result = call("train", "-solver", "solver.prototxt", "-record", "block/run")
+    assert result.status == 0 and "training continues without records" in result.err

@@ -21,14 +21,14 @@ def corrupted(folder):
 
 
 def test_a_nan_is_reported_and_replayed(corrupted, call):
-    answer = call(*TRAIN).refused
-    assert answer.err.splitlines()[-1] == (
+    result = call(*TRAIN).refused
+    assert result.err.splitlines()[-1] == (
         'caffelite: the loss is not finite at iteration 1: layer "rows" (HDF5Data), top "x"; look at it layer by '
         "layer: "
         "caffelite replay run_fault_iter_1"
     )
-    assert any('"rows" row 6 of rows.h5' in line for line in answer.lines)
-    assert any("perhaps (1)" in line for line in answer.lines)
+    assert any('"rows" row 6 of rows.h5' in line for line in result.lines)
+    assert any("perhaps (1)" in line for line in result.lines)
     shown = call("replay", "run_fault_iter_1")
     assert shown.status == 1
     assert shown.out.splitlines()[-1] == 'first not finite, in forward: layer "rows" (HDF5Data), top "x"'
@@ -46,6 +46,6 @@ def test_the_bundle_of_an_earlier_run_is_renamed(corrupted, call):
 
 
 def test_the_number_of_nan_recoveries_is_limited(corrupted, call):
-    answer = call(*TRAIN, "-set", "snapshot=1", "-forgive", 2)
-    assert answer.status == 2 and sum("NaN recovery (" in line for line in answer.lines) == 2
-    assert "NaN recovery (2 of 2): continuing from iteration 1 with 0.25 of the rate" in answer.lines
+    result = call(*TRAIN, "-set", "snapshot=1", "-forgive", 2)
+    assert result.status == 2 and sum("NaN recovery (" in line for line in result.lines) == 2
+    assert "NaN recovery (2 of 2): continuing from iteration 1 with 0.25 of the rate" in result.lines

@@ -49,8 +49,8 @@ def shades(folder, call, seed):
 
 
 def run(call, *more):
-    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
-    return answer
+    result = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
+    return result
 
 
 @pytest.mark.parametrize("module, extra", [("cv2", "images"), ("matplotlib.figure", "plot")])
@@ -60,28 +60,28 @@ def test_what_a_report_lacks_is_reported_before_the_test(shades, call, monkeypat
     monkeypatch.setitem(sys.modules, module, None)
     images.opencv.cache_clear()
     try:
-        answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out")
+        result = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out")
     finally:
         images.opencv.cache_clear()
-    assert answer.status == 2
-    assert answer.err.strip().endswith(f'is not installed; install it with: pip install "caffelite[{extra}]"')
-    assert "Running for" not in answer.err and not Path("out").exists()
+    assert result.status == 2
+    assert result.err.strip().endswith(f'is not installed; install it with: pip install "caffelite[{extra}]"')
+    assert "Running for" not in result.err and not Path("out").exists()
 
 
 def test_report(shades, call):
     reported, labels = shades
-    answer = run(call, "-report", "out", "-labels", "names.txt")
-    assert "Running for 4 iterations." in answer.lines and answer.lines[-1] == "Wrote out/report.html"
-    found = json.loads(Path("out/report.json").read_text())
+    result = run(call, "-report", "out", "-labels", "names.txt")
+    assert "Running for 4 iterations." in result.lines and result.lines[-1] == "Wrote out/report.html"
+    actual = json.loads(Path("out/report.json").read_text())
     confusion = np.zeros((3, 3), int)
     np.add.at(confusion, (reported, labels), 1)
-    assert found["confusion"] == confusion.tolist()
-    assert (found["right"], found["tested"], found["samples"]) == (19, 20, 20)
-    assert [m["sample"] for m in found["worst"]] == [7] and found["worst"][0]["answer"] == "<gray>"
-    cells = {(c["label"], c["answer"]): c["samples"] for c in found["cells"]}
+    assert actual["confusion"] == confusion.tolist()
+    assert (actual["right"], actual["tested"], actual["samples"]) == (19, 20, 20)
+    assert [m["sample"] for m in actual["worst"]] == [7] and actual["worst"][0]["answer"] == "<gray>"
+    cells = {(c["label"], c["answer"]): c["samples"] for c in actual["cells"]}
     assert cells[0, 1] == [7] and cells[1, 1] == [i for i in range(20) if i % 3 == 1 and i != 7]
     assert sum(map(len, cells.values())) == 20 and len(cells) == 4
-    assert found["classes"][1]["label"] == "<gray>" and found["labels"] == ["dark", "<gray>", "light"]
+    assert actual["classes"][1]["label"] == "<gray>" and actual["labels"] == ["dark", "<gray>", "light"]
     page = Page()
     page.feed(Path("out/report.html").read_text())
     assert not page.open and "<shades>: test report" in page.text and "95.00 %" in page.text
@@ -96,16 +96,16 @@ def test_report(shades, call):
     assert sorted(beside) == [f"{kind}.png" for kind in kinds]
     assert sorted(pictures) == sorted(beside.values())
     recalls = np.diag(confusion) / confusion.sum(1)
-    assert found["balanced_accuracy"] == pytest.approx(recalls.mean()) and found["top"]["3"] == 1
-    assert f"{100 * recalls.mean():.2f} %" in page.text and len(found["curves"]["ap"]) == 3
+    assert actual["balanced_accuracy"] == pytest.approx(recalls.mean()) and actual["top"]["3"] == 1
+    assert f"{100 * recalls.mean():.2f} %" in page.text and len(actual["curves"]["ap"]) == 3
     assert all(cv2.imdecode(np.frombuffer(body, np.uint8), 1).std() > 3 for body in pictures)
 
 
 def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, tmp_path_factory):
-    found = json.loads(run(call, "-json").out)
+    actual = json.loads(run(call, "-json").out)
     assert not Path("out").exists()
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    samples = stored.open_samples(prototxt.parse(found["data_layer"], pb.LayerParameter).message)
+    samples = stored.open_samples(prototxt.parse(actual["data_layer"], pb.LayerParameter).message)
     try:
         (image, label), (other, _) = stored.read(samples, [7, 2])
         assert (image.shape, label, image.min() >= 120, other.min() >= 220) == ((1, 4, 4), 0, True, True)
@@ -120,14 +120,14 @@ def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, t
 )
 def test_every_score_counts_each_sample_once(shades, call, iterations):
     """20 samples in batches of 6: the last batch holds 2 that are new."""
-    answer = run(call, "-report", "out", "-json", *iterations)
-    found, page = json.loads(answer.out), Path("out/report.html").read_text()
-    scores = {score["name"]: score["value"] for score in found["scores"]}
-    assert scores["accuracy"] == found["accuracy"] == 19 / 20 and found["tested"] == found["samples"] == 20
-    assert scores["loss"] == pytest.approx(found["log_loss"], rel=1e-6)
+    result = run(call, "-report", "out", "-json", *iterations)
+    actual, page = json.loads(result.out), Path("out/report.html").read_text()
+    scores = {score["name"]: score["value"] for score in actual["scores"]}
+    assert scores["accuracy"] == actual["accuracy"] == 19 / 20 and actual["tested"] == actual["samples"] == 20
+    assert scores["loss"] == pytest.approx(actual["log_loss"], rel=1e-6)
     assert "95.00 %" in page and "<td>accuracy</td><td class=n>0.95</td>" in page
-    assert "accuracy = 0.95" in answer.lines and f"Loss: {scores['loss']:.6g}" in answer.lines
-    assert "Tested 20 of 20 samples, each once." in answer.lines
+    assert "accuracy = 0.95" in result.lines and f"Loss: {scores['loss']:.6g}" in result.lines
+    assert "Tested 20 of 20 samples, each once." in result.lines
 
 
 def test_outputs_of_each_sample_are_means_over_batches(shades, call):
@@ -137,8 +137,8 @@ def test_outputs_of_each_sample_are_means_over_batches(shades, call):
         text + 'layer { name: "mean" type: "Reduction" bottom: "data" top: "mean" reduction_param { axis: 1 operation: '
         "MEAN } }"
     )
-    found = json.loads(run(call, "-iterations", 4, "-json").out)
-    places = [score["value"] for score in found["scores"] if score["name"] == "mean"]
+    actual = json.loads(run(call, "-iterations", 4, "-json").out)
+    places = [score["value"] for score in actual["scores"] if score["name"] == "mean"]
     with lmdb.open("shades_lmdb", readonly=True, lock=False) as db, db.begin() as view:
         means = [np.frombuffer(pb.Datum.FromString(value).data, np.uint8).mean() / 100 for _, value in view.cursor()]
     assert places == pytest.approx([np.mean(means[i::6]) for i in range(6)], rel=1e-5)
@@ -155,10 +155,10 @@ def test_a_net_that_takes_no_smaller_batch_leaves_the_rest_out(shades, call):
             'bottom: "data" top: "ip"', 'bottom: "fixed" top: "ip"'
         )
     )
-    answer = run(call, "-iterations", 4, "-json")
-    assert json.loads(answer.out)["accuracy"] == 17 / 18 and "Tested 18 of 20 samples, each once." in answer.lines
+    result = run(call, "-iterations", 4, "-json")
+    assert json.loads(result.out)["accuracy"] == 17 / 18 and "Tested 18 of 20 samples, each once." in result.lines
     assert any(
-        line.startswith("The last 2 samples are left out, as the net takes no batch of 2: ") for line in answer.lines
+        line.startswith("The last 2 samples are left out, as the net takes no batch of 2: ") for line in result.lines
     )
 
 
@@ -174,17 +174,17 @@ def test_intervals_rest_on_distinct_samples(shades, call):
 
 def test_no_mistakes_no_sheet(shades, call):
     reported, labels = shades
-    answer = run(call, "-report", "out", "-iterations", 1)
+    result = run(call, "-report", "out", "-iterations", 1)
     assert not Path("out/mistakes.png").exists() and "No errors." in Path("out/report.html").read_text()
-    assert answer.status == 0
+    assert result.status == 0
 
 
 def test_the_report_of_a_regression(folder, call):
     call("train", "-solver", "solver.prototxt")
-    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-report", "out")
-    assert answer.status == 0 and "Running for 4 iterations." in answer.lines
-    found = json.loads(Path("out/report.json").read_text())
-    assert [s["name"] for s in found["scores"]] == ["loss"] and "confusion" not in found and found["samples"] == 13
+    result = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-report", "out")
+    assert result.status == 0 and "Running for 4 iterations." in result.lines
+    actual = json.loads(Path("out/report.json").read_text())
+    assert [s["name"] for s in actual["scores"]] == ["loss"] and "confusion" not in actual and actual["samples"] == 13
     with h5py.File("rows.h5") as rows:
         x, y = (np.array(rows[name], np.float64) for name in "xy")
     net = pb.NetParameter.FromString(Path("run_iter_20.caffemodel").read_bytes())
@@ -192,7 +192,7 @@ def test_the_report_of_a_regression(folder, call):
         np.array(b.data).reshape(b.shape.dim) for layer in net.layer if layer.name == "value" for b in layer.blobs
     )
     error = x @ w.T + bias - y
-    fit = found["regression"]
+    fit = actual["regression"]
     assert (fit["prediction"], fit["target"], fit["values"], fit["nan"], fit["drawn"]) == ("value", "y", 26, 0, 26)
     expected = (
         np.abs(error).mean(),
@@ -219,11 +219,11 @@ def test_a_regression_with_nan_and_the_target_first(folder, call):
     call("train", "-solver", "solver.prototxt", "-iterations", 1)
     with h5py.File("rows.h5", "r+") as rows:
         rows["y"][3, 1] = np.nan
-    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out")
+    result = call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out")
     fit = json.loads(Path("out/report.json").read_text())["regression"]
     assert (fit["prediction"], fit["values"], fit["nan"]) == ("value", 25, 1) and fit["mae"] > 0
     text = "1 of 26 values, predicted or true, are not finite"
-    assert any(text in line for line in answer.lines) and text in Path("out/report.html").read_text()
+    assert any(text in line for line in result.lines) and text in Path("out/report.html").read_text()
 
 
 def test_a_picture_of_many_values_shows_a_part(seed):
@@ -231,9 +231,9 @@ def test_a_picture_of_many_values_shows_a_part(seed):
     p, t = rng.normal(5, 1, (2, 40000))
     for at in range(0, 40000, 777):
         fit.add(p[at : at + 777], t[at : at + 777])
-    found = fit.figures()
-    assert found["values"] == 40000 and found["rmse"] == pytest.approx(np.sqrt(((p - t) ** 2).mean()))
-    assert found["r2"] == pytest.approx(1 - ((p - t) ** 2).sum() / ((t - t.mean()) ** 2).sum())
+    actual = fit.figures()
+    assert actual["values"] == 40000 and actual["rmse"] == pytest.approx(np.sqrt(((p - t) ** 2).mean()))
+    assert actual["r2"] == pytest.approx(1 - ((p - t) ** 2).sum() / ((t - t.mean()) ** 2).sum())
     assert fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()]
     assert 2500 <= fit.points.shape[1] <= 5000
 
@@ -264,20 +264,20 @@ def test_a_label_a_pixel_and_labels_that_do_not_count(folder, call, seed):
         loss_param { ignore_label: 255 } }
     """)
     write_weights(folder / "pixels.caffemodel", {"conv": [np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1)]})
-    answer = call("test", "-model", "pixels.prototxt", "-weights", "pixels.caffemodel", "-report", "out")
-    assert answer.status == 0, answer.err
-    found = json.loads(Path("out/report.json").read_text())
-    assert (found["tested"], found["right"], found["worst"]) == (8 * 6, 8 * 6, [])
-    assert found["segmentation"] == {"mean_iou": 1, "iou": [1, 1], "iou_by_class": {"0": 1, "1": 1}}
-    assert "curves" not in found and Path("out/iou.png").exists() and not Path("out/roc.png").exists()
+    result = call("test", "-model", "pixels.prototxt", "-weights", "pixels.caffemodel", "-report", "out")
+    assert result.status == 0, result.err
+    actual = json.loads(Path("out/report.json").read_text())
+    assert (actual["tested"], actual["right"], actual["worst"]) == (8 * 6, 8 * 6, [])
+    assert actual["segmentation"] == {"mean_iou": 1, "iou": [1, 1], "iou_by_class": {"0": 1, "1": 1}}
+    assert "curves" not in actual and Path("out/iou.png").exists() and not Path("out/roc.png").exists()
     page = Path("out/report.html").read_text()
     assert "Mean IoU 100.0 %" in page
 
 
 def test_labels_that_do_not_fit(shades, call):
     Path("two.txt").write_text("a\nb\n")
-    answer = call("test -model shades.prototxt -weights shades.caffemodel -report out -labels two.txt")
-    assert answer.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in answer.err
+    result = call("test -model shades.prototxt -weights shades.caffemodel -report out -labels two.txt")
+    assert result.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in result.err
 
 
 NAMED = ["dark", "gray", "light"]
@@ -296,32 +296,32 @@ def test_report_and_deploy_net_have_the_names_of_the_project(shades, call, folde
     (folder / "shades.prototxt").rename(folder / "project/net.prototxt")
     (folder / file).write_text("".join(f"{name}\n" for name in names))
     model = ("-model", "project/net.prototxt", "-weights", "shades.caffemodel")
-    answer = call("test", *model, "-json")
-    assert json.loads(answer.out)["labels"] == expected
+    result = call("test", *model, "-json")
+    assert json.loads(result.out)["labels"] == expected
     assert not call("deploy", *model, "-out", "project/deploy.prototxt").status
-    found = re.findall(r'label: "(.*)"', (folder / "project/deploy.prototxt").read_text())
-    assert found == (expected if expected == names else [])
+    actual = re.findall(r'label: "(.*)"', (folder / "project/deploy.prototxt").read_text())
+    assert actual == (expected if expected == names else [])
 
 
 def test_labels_are_never_parsed_as_formulas(shades, call):
     Path("odd.txt").write_text("$\\badcmd$\n大きい $x$\nbell\x07 \U0010fffd\n")
-    answer = run(call, "-report", "out", "-labels", "odd.txt")
-    assert answer.lines[-1] == "Wrote out/report.html" and "Glyph" not in answer.err
+    result = run(call, "-report", "out", "-labels", "odd.txt")
+    assert result.lines[-1] == "Wrote out/report.html" and "Glyph" not in result.err
     assert "$\\badcmd$" in Path("out/report.html").read_text() and Path("out/confusion.png").exists()
 
 
 def test_nan_scores_are_counted_and_named(shades, call, folder):
     w = np.outer([-1.0, 0.0, 1.0], np.ones(16)).astype(np.float32)
     write_weights(folder / "shades.caffemodel", {"ip": [w, np.full(3, np.nan, np.float32)]})
-    answer = run(call, "-report", "out")
-    found = json.loads(
+    result = run(call, "-report", "out")
+    actual = json.loads(
         Path("out/report.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
     )
-    assert (found["right"], found["tested"], found["nan"], found["accuracy"]) == (0, 20, 20, 0)
-    assert found["log_loss"] is None and np.sum(found["confusion"]) == 0
+    assert (actual["right"], actual["tested"], actual["nan"], actual["accuracy"]) == (0, 20, 20, 0)
+    assert actual["log_loss"] is None and np.sum(actual["confusion"]) == 0
     text = "20 of 20 samples have scores that are NaN (not a number)"
-    assert text in Path("out/report.html").read_text() and any(text in line for line in answer.lines)
-    assert "accuracy = 0" in answer.lines and not any("loss: 95 %" in line for line in answer.lines)
+    assert text in Path("out/report.html").read_text() and any(text in line for line in result.lines)
+    assert "accuracy = 0" in result.lines and not any("loss: 95 %" in line for line in result.lines)
     assert '"value": null' in run(call, "-json").out
 
 
@@ -329,14 +329,14 @@ def test_a_balanced_sampler_is_not_counted_once(shades, call):
     """-phase TRAIN with sampler BALANCED repeats samples."""
     text = Path("shades.prototxt").read_text().replace("batch_size: 6", "batch_size: 6 sampler: BALANCED")
     Path("shades.prototxt").write_text(text)
-    answer = run(call, "-phase", "TRAIN", "-json", "-iterations", 3)
-    assert json.loads(answer.out)["tested"] == 18 and not any("each once" in line for line in answer.lines)
+    result = run(call, "-phase", "TRAIN", "-json", "-iterations", 3)
+    assert json.loads(result.out)["tested"] == 18 and not any("each once" in line for line in result.lines)
 
 
 def test_class_weights_are_measured_once(shades, call):
     """Also where a smaller net tests the samples that fill no batch."""
     text = Path("shades.prototxt").read_text().replace('top: "loss" }', 'top: "loss" loss_param { BALANCED } }')
     Path("shades.prototxt").write_text(text.replace("BALANCED", "class_weight_balanced: true"))
-    answer = run(call)
-    assert any("Tested 20 of 20 samples" in line for line in answer.lines)
-    assert sum(line.startswith("Class weights of layer loss") for line in answer.lines) == 1
+    result = run(call)
+    assert any("Tested 20 of 20 samples" in line for line in result.lines)
+    assert sum(line.startswith("Class weights of layer loss") for line in result.lines) == 1

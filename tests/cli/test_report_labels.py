@@ -32,8 +32,8 @@ def several(folder, seed):
 
 
 def run_several(call, *more):
-    answer = call("test", "-model", "several.prototxt", "-weights", "several.caffemodel", "-report", "out", *more)
-    assert answer.status == 0, answer.err
+    result = call("test", "-model", "several.prototxt", "-weights", "several.caffemodel", "-report", "out", *more)
+    assert result.status == 0, result.err
     return json.loads(Path("out/report.json").read_text())["multi_label"]
 
 
@@ -42,15 +42,15 @@ def test_the_report_of_several_labels(several, call, folder):
 
     logits, targets = several
     (folder / "three.txt").write_text("cat\n<dog>\nbird\n")
-    found = run_several(call, "-labels", "three.txt")
+    actual = run_several(call, "-labels", "three.txt")
     scores = 1 / (1 + np.exp(-logits))
     answers = (scores >= 0.5).astype(int)
-    assert found["samples"] == 50 and found["exact_match"] == pytest.approx(metrics.accuracy_score(targets, answers))
-    assert found["label_accuracy"] == pytest.approx(1 - metrics.hamming_loss(targets, answers))
-    assert found["macro_f1"] == pytest.approx(metrics.f1_score(targets, answers, average="macro"))
-    assert found["micro_f1"] == pytest.approx(metrics.f1_score(targets, answers, average="micro"))
-    assert found["mean_ap"] == pytest.approx(metrics.average_precision_score(targets, scores))
-    for c, row in enumerate(found["labels"]):
+    assert actual["samples"] == 50 and actual["exact_match"] == pytest.approx(metrics.accuracy_score(targets, answers))
+    assert actual["label_accuracy"] == pytest.approx(1 - metrics.hamming_loss(targets, answers))
+    assert actual["macro_f1"] == pytest.approx(metrics.f1_score(targets, answers, average="macro"))
+    assert actual["micro_f1"] == pytest.approx(metrics.f1_score(targets, answers, average="micro"))
+    assert actual["mean_ap"] == pytest.approx(metrics.average_precision_score(targets, scores))
+    for c, row in enumerate(actual["labels"]):
         t, a, s = targets[:, c], answers[:, c], scores[:, c]
         expected = (metrics.precision_score(t, a), metrics.recall_score(t, a), metrics.f1_score(t, a))
         assert (row["precision"], row["recall"], row["f1"]) == pytest.approx(expected)
@@ -68,19 +68,19 @@ def test_targets_that_are_ignored_count_for_nothing(several, call, folder):
     marked[5:20, 1] = 7
     write_hdf5(folder / "many.h5", {"x": logits, "t": marked}, force=True)
     (folder / "several.prototxt").write_text(LABELS_NET.replace("LOSS", "loss_param { ignore_label: 7 }"))
-    found = run_several(call)
+    actual = run_several(call)
     answers, valid = logits >= 0, marked != 7
-    row, mine = found["labels"][1], valid[:, 1]
+    row, mine = actual["labels"][1], valid[:, 1]
     assert row["samples"] == 35 and row["positive"] == targets[mine, 1].sum()
     assert row["recall"] == pytest.approx((answers & (targets == 1))[mine, 1].sum() / targets[mine, 1].sum())
-    assert found["exact_match"] == pytest.approx(((answers == targets) | ~valid).all(1).mean())
+    assert actual["exact_match"] == pytest.approx(((answers == targets) | ~valid).all(1).mean())
 
 
 def test_targets_that_are_no_labels_give_no_label_figures(several, call, folder):
     logits, targets = several
     write_hdf5(folder / "many.h5", {"x": logits, "t": targets * 0.5}, force=True)
-    answer = call("test", "-model", "several.prototxt", "-weights", "several.caffemodel", "-json")
-    assert answer.status == 0 and "multi_label" not in json.loads(answer.out)
+    result = call("test", "-model", "several.prototxt", "-weights", "several.caffemodel", "-json")
+    assert result.status == 0 and "multi_label" not in json.loads(result.out)
 
 
 def test_infinite_scores_of_several_labels_are_reported(several, call, folder):
@@ -88,5 +88,5 @@ def test_infinite_scores_of_several_labels_are_reported(several, call, folder):
     logits = logits.copy()
     logits[4, 1] = np.nan
     write_hdf5(folder / "many.h5", {"x": logits, "t": targets.astype(float)}, force=True)
-    found = run_several(call)
-    assert found["nan"] == 1 and "1 of 50 samples have scores that are NaN" in Path("out/report.html").read_text()
+    actual = run_several(call)
+    assert actual["nan"] == 1 and "1 of 50 samples have scores that are NaN" in Path("out/report.html").read_text()

@@ -11,9 +11,9 @@ def test_the_same_to_the_last_bit(folder, call):
     call("train", "-solver", "solver.prototxt", "-iterations", 12)
     call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate")
     before = sorted(p.name for p in folder.iterdir())
-    answer = call("reproduce", "run_run")
-    assert answer.status == 0 and answer.out == "the same to the last bit: 22 losses and scores of 20 iterations\n", (
-        answer.err
+    result = call("reproduce", "run_run")
+    assert result.status == 0 and result.out == "the same to the last bit: 22 losses and scores of 20 iterations\n", (
+        result.err
     )
     assert sorted(p.name for p in folder.iterdir()) == before
 
@@ -24,16 +24,16 @@ def test_the_first_iteration_that_differs(folder, call):
     losses[13] = np.nextafter(losses[13], 9, dtype=np.float32)
     losses[17] += 1
     losses.tofile(folder / "run_run/losses.f32")
-    answer = call("reproduce", "run_run")
-    assert answer.status == 1 and answer.out.startswith("differs first at iteration 13: loss is 0.")
+    result = call("reproduce", "run_run")
+    assert result.status == 1 and result.out.startswith("differs first at iteration 13: loss is 0.")
     assert call("reproduce", "run_run", "-iterations", 13).status == 0
 
 
 def test_a_record_without_losses_is_no_proof(folder, call):
     call("train", "-solver", "solver.prototxt")
     (folder / "run_run/losses.f32").write_bytes(b"")
-    answer = call("reproduce", "run_run")
-    assert answer.status == 2 and "run_run has no loss or score to compare" in answer.err and not answer.out
+    result = call("reproduce", "run_run")
+    assert result.status == 2 and "run_run has no loss or score to compare" in result.err and not result.out
 
 
 def test_what_changed_is_reported(folder, call):
@@ -72,5 +72,5 @@ def test_a_resumed_run_whose_snapshot_was_moved(folder, call):
     assert (folder / "run_run_5/run_iter_10.solverstate").exists()
     assert call("reproduce", "run_run_5").ok.out.startswith("the same to the last bit: 1")
     (folder / "run_run_5/run_iter_10.solverstate").unlink()
-    answer = call("reproduce", "run_run_5").refused
-    assert "run_iter_10.solverstate, from which " in answer.err and "does not exist any more" in answer.err
+    result = call("reproduce", "run_run_5").refused
+    assert "run_iter_10.solverstate, from which " in result.err and "does not exist any more" in result.err

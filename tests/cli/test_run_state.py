@@ -51,13 +51,13 @@ def outcome(folder):
 
 
 def test_a_finished_run(folder, call):
-    answer = call("train", "-solver", "solver.prototxt")
+    result = call("train", "-solver", "solver.prototxt")
     run = registry.read("run_run")
     assert (run.state, run.reason, run.iteration, run.sessions) == ("finished", "", 20, 1)
     assert run.command[:3] == ("caffelite", "train", "--solver=solver.prototxt")
     assert run.working_directory == str(folder) and run.process == os.getpid() and run.ended >= run.started
     assert re.fullmatch("[0-9a-f]{16}", run.id) and outcome(folder)["kind"] == "finished"
-    assert (folder / "run_run/log.txt").read_text() == answer.err and "Use CPU." in answer.lines[0]
+    assert (folder / "run_run/log.txt").read_text() == result.err and "Use CPU." in result.lines[0]
 
 
 def test_requested_iterations_finish(folder, call):
@@ -90,11 +90,11 @@ def test_signals(folder, started, number, status):
 
 
 def test_a_failed_run(folder, call):
-    answer = call("train", "-solver", "solver.prototxt", "-set", "base_lr=1e30", "-set", "snapshot=0")
+    result = call("train", "-solver", "solver.prototxt", "-set", "base_lr=1e30", "-set", "snapshot=0")
     run = registry.read("run_run")
-    assert answer.status == 2 and run.state == "failed"
-    assert f"caffelite: {run.reason}" == answer.err.splitlines()[-1]
-    assert (folder / "run_run/log.txt").read_text() == answer.err
+    assert result.status == 2 and run.state == "failed"
+    assert f"caffelite: {run.reason}" == result.err.splitlines()[-1]
+    assert (folder / "run_run/log.txt").read_text() == result.err
 
 
 def test_an_internal_error(folder, call, monkeypatch):
@@ -162,8 +162,8 @@ def test_a_folder_whose_name_is_not_utf8_is_refused(folder, call, monkeypatch):
     other = folder / os.fsdecode(b"p\xff")
     shutil.copytree(folder, other, ignore=lambda path, names: [other.name])
     monkeypatch.chdir(other)
-    answer = call("train", "-solver", "solver.prototxt", "-iterations", 1)
-    assert answer.status == 2 and "the path of a data set is not UTF-8" in answer.err
+    result = call("train", "-solver", "solver.prototxt", "-iterations", 1)
+    assert result.status == 2 and "the path of a data set is not UTF-8" in result.err
 
 
 def test_a_program_launches_a_run(folder):
@@ -370,6 +370,6 @@ def test_a_damaged_event_file_is_cut(folder, call):
     (file,) = (folder / "run_run/events").iterdir()
     body = file.read_bytes()
     file.write_bytes(body + b"\xff" * 30)
-    answer = call("train", "-solver", "solver.prototxt", "-tensorboard", "-snapshot", "run_iter_20.solverstate")
+    result = call("train", "-solver", "solver.prototxt", "-tensorboard", "-snapshot", "run_iter_20.solverstate")
     kept = file.read_bytes()
-    assert answer.status == 0 and 1000 < len(kept) < len(body) and body.startswith(kept)
+    assert result.status == 0 and 1000 < len(kept) < len(body) and body.startswith(kept)

@@ -26,20 +26,20 @@ def names(answer):
 
 
 def test_the_list_shows_every_run(three, call):
-    answer = call("runs")
-    assert names(answer) == ["a_run", "b_run", "c_run"]
-    head, first = answer.out.splitlines()[:2]
+    result = call("runs")
+    assert names(result) == ["a_run", "b_run", "c_run"]
+    head, first = result.out.splitlines()[:2]
     assert head.split() == ["run", "state", "net", "iteration", "loss", "train", "loss", "time", "started"]
     assert first.split()[1:4] == ["finished", "small", "20/20"]
-    assert [line.split()[3] for line in answer.out.splitlines()[1:]] == ["20/20", "20/20", "10/20"]
+    assert [line.split()[3] for line in result.out.splitlines()[1:]] == ["20/20", "20/20", "10/20"]
 
 
 def test_the_list_as_json_has_the_scores(three, call):
-    found = json.loads(call("runs", "-json").out)
-    assert [run["name"] for run in found] == ["a_run", "b_run", "c_run"]
+    actual = json.loads(call("runs", "-json").out)
+    assert [run["name"] for run in actual] == ["a_run", "b_run", "c_run"]
     rows = (three / "a_run/metrics.csv").read_text().splitlines()
     last = [row.split(",") for row in rows if ",test," in row][-1]
-    assert found[0]["scores"] == {"loss": float(last[-1])} and found[0]["max_iterations"] == 20
+    assert actual[0]["scores"] == {"loss": float(last[-1])} and actual[0]["max_iterations"] == 20
 
 
 def test_a_paused_run_and_a_crashed_one_are_called_as_on_pages(three, call):
@@ -73,24 +73,24 @@ FILTERS = [
 
 def test_filters_and_order(three, call):
     for options, expected in FILTERS:
-        answer = call("runs", *options)
-        assert answer.status == 0 and names(answer) == expected, options
-        assert expected or "no run folder was found" in answer.err
+        result = call("runs", *options)
+        assert result.status == 0 and names(result) == expected, options
+        assert expected or "no run folder was found" in result.err
 
 
 def test_a_comparison_shows_the_fields_that_differ(three, call):
-    answer = call("runs", "a_run", "b_run", "-compare")
-    rows = {line.split("  ")[0].strip(): line.split()[1:] for line in answer.out.splitlines()}
+    result = call("runs", "a_run", "b_run", "-compare")
+    rows = {line.split("  ")[0].strip(): line.split()[1:] for line in result.out.splitlines()}
     assert rows["base_lr"] == ["0.05", "0.01"]
     assert rows["value.inner_product_param.weight_filler.type"] == ["xavier", "gaussian"]
     assert not {"max_iter", "snapshot_prefix", "random_seed"} & rows.keys()
-    found = json.loads(call("runs", "a_run", "b_run", "-compare", "-json").out)
-    assert {"field": "base_lr", "values": ["0.05", "0.01"]} in found["fields"] and len(found["runs"]) == 2
+    actual = json.loads(call("runs", "a_run", "b_run", "-compare", "-json").out)
+    assert {"field": "base_lr", "values": ["0.05", "0.01"]} in actual["fields"] and len(actual["runs"]) == 2
 
 
 def test_a_comparison_draws_the_curves(three, call):
-    answer = call("runs", "-compare", "-out", "all.svg")
-    assert answer.status == 0
+    result = call("runs", "-compare", "-out", "all.svg")
+    assert result.status == 0
     drawn = (three / "all.svg").read_text()
     assert all(f"<!-- {name}_run, test -->" in drawn for name in "abc")
 
@@ -111,21 +111,21 @@ def test_mistakes_of_runs(three, call, options, message):
 
 def test_a_run_without_a_solver_cannot_be_compared(three):
     (three / "a_run/solver.prototxt").unlink()
-    found = listing.find(["."])
-    assert found[0].net == "small" and found[0].scores
+    actual = listing.find(["."])
+    assert actual[0].net == "small" and actual[0].scores
     with pytest.raises(CaffeliteError, match="holds no solver.prototxt"):
-        listing.compare(found)
+        listing.compare(actual)
 
 
 def test_fields_have_the_names_of_set(three):
-    found = fields.read(three / "a_run")
-    assert found.get("value.inner_product_param.num_output") == "2" and found.get("base_lr") == "0.05"
-    assert found.get("momentum") == "0" and found.get("value.inner_product_param.bias_term") == "true"
-    assert found.get("valu.inner_product_param.num_output") is None and found.get("no_field") is None
+    actual = fields.read(three / "a_run")
+    assert actual.get("value.inner_product_param.num_output") == "2" and actual.get("base_lr") == "0.05"
+    assert actual.get("momentum") == "0" and actual.get("value.inner_product_param.bias_term") == "true"
+    assert actual.get("valu.inner_product_param.num_output") is None and actual.get("no_field") is None
 
 
 def test_options_outside_the_solver_are_compared(three, call):
     given = ("-precision", "fp32", "-set", "base_lr=0.05")
     call("train", "-solver", "solver.prototxt", *given, "-set", "snapshot_prefix=d")
-    found = listing.compare(listing.find(["a_run", "d_run"]))
-    assert [(each.field, each.values) for each in found.fields] == [("-precision", ("", "fp32"))]
+    actual = listing.compare(listing.find(["a_run", "d_run"]))
+    assert [(each.field, each.values) for each in actual.fields] == [("-precision", ("", "fp32"))]

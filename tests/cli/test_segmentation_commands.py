@@ -40,17 +40,17 @@ def classify(folder, call, *options):
 
 
 def test_classify_prints_the_share_of_each_class(folder, call):
-    answer = classify(folder, call)
-    assert answer.status == 0, answer.err
-    lines = [line.split() for line in answer.out.splitlines()[1:]]
+    result = classify(folder, call)
+    assert result.status == 0, result.err
+    lines = [line.split() for line in result.out.splitlines()[1:]]
     assert [line[-1] for line in lines] == ["ground", "blue"]
     assert [float(line[0]) for line in lines] == pytest.approx([66.7, 33.3], abs=10)
 
 
 def test_classify_colours_the_pixels(folder, call, tmp_path):
-    answer = classify(folder, call, "-annotate", str(tmp_path / "out"), "-json")
-    assert answer.status == 0, answer.err
-    (entry,) = json.loads(answer.out)
+    result = classify(folder, call, "-annotate", str(tmp_path / "out"), "-json")
+    assert result.status == 0, result.err
+    (entry,) = json.loads(result.out)
     assert [one["class"] for one in entry["answers"]] == [0, 1]
     assert sum(one["share"] for one in entry["answers"]) == pytest.approx(1)
     page = cv2.imread(str(tmp_path / "out" / "picture.png"))
@@ -58,8 +58,8 @@ def test_classify_colours_the_pixels(folder, call, tmp_path):
 
 
 def test_options_of_whole_images_are_refused(folder, call):
-    answer = classify(folder, call, "-oversample")
-    assert answer.status == 2 and "-oversample does not apply to a net that classifies pixels" in answer.err
+    result = classify(folder, call, "-oversample")
+    assert result.status == 2 and "-oversample does not apply to a net that classifies pixels" in result.err
 
 
 def test_palette_is_that_of_pascal_voc():

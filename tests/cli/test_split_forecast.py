@@ -21,8 +21,8 @@ def deep(folder):
 
 
 def test_measured_arrangements_and_data_parallelism(deep, call):
-    answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", "auto", "-iterations", 3).ok
-    lines = answer.out.splitlines()
+    result = call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", "auto", "-iterations", 3).ok
+    lines = result.out.splitlines()
     assert lines[0].startswith("deep, batches of 8, 2 devices, times measured here; links of 4 GB/s")
     assert {line.split("  ")[0] for line in lines[2:5]} == {"data parallel", "2 stages", "2 shards"}
     assert any(line.startswith("Best: ") for line in lines) and lines[-1].split()[0] in "01"
@@ -30,19 +30,19 @@ def test_measured_arrangements_and_data_parallelism(deep, call):
 
 def test_modelled_stages_as_json(deep, call):
     more = ("-split", "stages=2,micro_batches=4", "-rates", "h100", "-json")
-    answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more).ok
-    found = json.loads(answer.out)["arrangements"]
-    assert [f["arrangement"] for f in found] == ["2 stages", "data parallel"]
-    assert found[0]["micro_batches"] == 4 and found[0]["samples"] == 8
-    layers = [stage["layers"] for stage in found[0]["by_stage"]]
+    result = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more).ok
+    actual = json.loads(result.out)["arrangements"]
+    assert [f["arrangement"] for f in actual] == ["2 stages", "data parallel"]
+    assert actual[0]["micro_batches"] == 4 and actual[0]["samples"] == 8
+    layers = [stage["layers"] for stage in actual[0]["by_stage"]]
     assert sum(layers, []) == ["rows", "a", "b", "c", "loss"] and all(layers)
-    assert found[0]["sent"] > 0 and found[0]["images_per_second"] == pytest.approx(8 / found[0]["seconds"])
+    assert actual[0]["sent"] > 0 and actual[0]["images_per_second"] == pytest.approx(8 / actual[0]["seconds"])
 
 
 def test_forecast_needs_no_data(deep, call):
     (deep / "net.prototxt").write_text(DEEP.replace("rows.txt", "missing.txt"))
-    answer = call("plan", "-model", "net.prototxt", "-gpus", 4, "-split", 2, "-rates", "300,2000")
-    assert answer.status in (0, 2) and "Traceback" not in answer.err
+    result = call("plan", "-model", "net.prototxt", "-gpus", 4, "-split", 2, "-rates", "300,2000")
+    assert result.status in (0, 2) and "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_forecast_needs_no_data(deep, call):
 )
 def test_requests_that_cannot_be_met(deep, call, options, message):
     more = [] if "-rates" in options or "-split" not in options else ["-rates", "h100"]
-    answer = call("plan", "-model", "deep.prototxt", "-gpus", 4, *options, *more)
-    assert answer.status == 2 and message in answer.err.replace("\n", " "), answer.err
-    assert "Traceback" not in answer.err and not answer.out
+    result = call("plan", "-model", "deep.prototxt", "-gpus", 4, *options, *more)
+    assert result.status == 2 and message in result.err.replace("\n", " "), result.err
+    assert "Traceback" not in result.err and not result.out
 
 
 def test_more_stages_than_layers(deep, call):
-    answer = call("plan", "-model", "deep.prototxt", "-gpus", 16, "-split", "stages=16", "-rates", "h100")
-    assert answer.status == 2 and "16 stages, but the net can be cut into" in answer.err
+    result = call("plan", "-model", "deep.prototxt", "-gpus", 16, "-split", "stages=16", "-rates", "h100")
+    assert result.status == 2 and "16 stages, but the net can be cut into" in result.err
 
 
 def test_micro_batches_of_a_net_that_couples_samples(deep, call):
@@ -77,17 +77,17 @@ def test_micro_batches_of_a_net_that_couples_samples(deep, call):
     )
     (deep / "deep.prototxt").write_text(text)
     more = ("-split", "stages=2,micro_batches=4", "-rates", "h100")
-    answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more)
-    assert answer.status == 2 and 'layer "bn" (BatchNorm)' in answer.err and "iter_size" in answer.err
+    result = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more)
+    assert result.status == 2 and 'layer "bn" (BatchNorm)' in result.err and "iter_size" in result.err
     assert call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", 2, "-rates", "h100").status == 0
 
 
 def test_summary_and_draw_of_a_divided_net(deep, call):
-    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2,micro_batches=2").ok
-    lines = answer.out.splitlines()
+    result = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2,micro_batches=2").ok
+    lines = result.out.splitlines()
     assert "Memory of each device" in lines and lines[-1].split()[0] == "1"
-    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2", "-json")
-    assert [d["stage"] for d in json.loads(answer.out)["devices"]] == [0, 1]
-    answer = call("draw", "-model", "deep.prototxt", "-split", "stages=2", "-out", "net.svg")
-    assert answer.status == 0 and "stage 1" in (deep / "net.svg").read_text()
+    result = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2", "-json")
+    assert [d["stage"] for d in json.loads(result.out)["devices"]] == [0, 1]
+    result = call("draw", "-model", "deep.prototxt", "-split", "stages=2", "-out", "net.svg")
+    assert result.status == 0 and "stage 1" in (deep / "net.svg").read_text()
     assert call("draw", "-model", "deep.prototxt", "-split", "auto").status == 2

@@ -93,9 +93,9 @@ def test_successive_halving(folder, sweep):
     options = ("-set", "base_lr=0.001,0.01,0.05,0.1", "-set", "max_iter=40", "-halving", "-factor", "2", "-json")
     done = sweep("-solver", "solver.prototxt", *options)
     assert done.status == 0, done.err
-    found = json.loads(done.out)
-    assert found["score"] == "loss" and found["lowest"] and found["complete"]
-    assert [row["iterations"] for row in found["settings"]] == [40, 20, 10, 10]
+    actual = json.loads(done.out)
+    assert actual["score"] == "loss" and actual["lowest"] and actual["complete"]
+    assert [row["iterations"] for row in actual["settings"]] == [40, 20, 10, 10]
     iterations = {run.folder.name: run.iteration for run in registry.find("run_sweep")}
     assert sorted(iterations.values()) == [10, 10, 20, 40], "a run continues from rung to rung"
     sessions = [run.sessions for run in registry.find("run_sweep")]
@@ -163,16 +163,16 @@ def test_two_sweeps_in_one_folder_are_refused(folder, call):
 
     (folder / "run_sweep").mkdir()
     lock = FolderLock(folder / "run_sweep")
-    answer = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2")
+    result = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2")
     lock.release()
-    assert answer.status == 2 and "another sweep runs in run_sweep" in answer.err
+    assert result.status == 2 and "another sweep runs in run_sweep" in result.err
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}'])
 def test_a_folder_that_is_no_sweep(folder, call, text):
     (folder / "sweep.json").write_text(text)
-    answer = call("sweep", "-resume", ".")
-    assert answer.status == 2 and ("not the folder of a sweep" in answer.err or "definition" in answer.err)
+    result = call("sweep", "-resume", ".")
+    assert result.status == 2 and ("not the folder of a sweep" in result.err or "definition" in result.err)
 
 
 def test_a_sweep_starts_or_continues(folder, call):
@@ -193,8 +193,8 @@ def test_jobs_divide_the_cores(folder, call, monkeypatch):
 def test_a_missing_tracker_is_reported_before_the_first_trial(folder, call, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     monkeypatch.setitem(sys.modules, "mlflow.entities", None)
-    answer = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-track", "mlflow")
-    assert answer.status == 2 and 'pip install "caffelite[mlflow]"' in answer.err
+    result = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-track", "mlflow")
+    assert result.status == 2 and 'pip install "caffelite[mlflow]"' in result.err
     assert not (folder / "run_sweep").exists()
 
 
@@ -221,14 +221,14 @@ def test_optuna_proposes_the_same_settings_again(folder):
     def proposed():
         _, axes = space.parse(["a=log(0.001,1)", "b=int(1,9)", "c=x,y"])
         sampler = sweep.OptunaSampler(axes, 7, together=3, seed=1, lowest=True)
-        found, results = [], []
+        actual, results = [], []
         while settings := sampler.propose(results):
-            found.append(settings)
+            actual.append(settings)
             results = [
                 SettingResult(0, s, 1, (TrialResult(None if dict(s)["b"] == "1" else float(dict(s)["a"]), 1, ""),))
                 for s in settings
             ]
-        return found
+        return actual
 
     rounds = proposed()
     assert rounds == proposed() and list(map(len, rounds)) == [3, 3, 1]
@@ -266,6 +266,6 @@ def test_lengths_in_epochs(folder, sweep):
     done = sweep("-solver", "solver.prototxt", "-set", "rows.hdf5_data_param.batch_size=4,13", "-json", "-tensorboard")
     assert done.status == 0, done.err
     assert all(list((folder / f"run_sweep/trial_{number}_run/events").iterdir()) for number in (1, 2))
-    found = json.loads(done.out)["settings"]
-    assert {row["fields"]["rows.hdf5_data_param.batch_size"]: row["iterations"] for row in found} == {"4": 24, "13": 6}
-    assert found[0]["mean"] <= found[1]["mean"]
+    actual = json.loads(done.out)["settings"]
+    assert {row["fields"]["rows.hdf5_data_param.batch_size"]: row["iterations"] for row in actual} == {"4": 24, "13": 6}
+    assert actual[0]["mean"] <= actual[1]["mean"]

@@ -16,8 +16,8 @@ def trained(folder, call):
 
 
 def test_lines(trained, call):
-    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3").ok
-    shape = [re.sub(r"\d\.\d+(e-\d+)?", "x", line) for line in answer.lines]
+    result = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3").ok
+    shape = [re.sub(r"\d\.\d+(e-\d+)?", "x", line) for line in result.lines]
     assert shape[:3] == ["Use CPU.", "Weights from run_iter_20.caffemodel: matched value", "Running for 3 iterations."]
     assert shape[3:-2] == [
         "Batch 0, loss = x",
@@ -33,8 +33,8 @@ def test_lines(trained, call):
     for start in (0, 4, 8):
         rows = slice(start, start + 4)
         losses.append(((x[rows] @ w.T + b - y[rows]) ** 2).sum() / 8)
-    found = [float(line.split(" ")[-1]) for line in answer.lines[3:7]]
-    assert found == pytest.approx([*losses, np.mean(losses)], rel=1e-5)
+    actual = [float(line.split(" ")[-1]) for line in result.lines[3:7]]
+    assert actual == pytest.approx([*losses, np.mean(losses)], rel=1e-5)
 
 
 def test_level_stage_and_phase(trained, call):
@@ -59,10 +59,10 @@ def test_fields_set_for_a_test(trained, call):
 
 def test_mistakes(trained, call):
     (trained / "other.prototxt").write_text((trained / "net.prototxt").read_text().replace('"value"', '"other"'))
-    answer = call("test", "-model", "other.prototxt", "-weights", "run_iter_20.caffemodel")
-    assert answer.status == 2 and "no layer of the file is in the net; expected layers other, found value" in answer.err
-    answer = call("test", "-model", "net.prototxt", "-weights", "net.prototxt")
-    assert answer.status == 2 and "net.prototxt is no caffemodel, or a damaged one" in answer.err
+    result = call("test", "-model", "other.prototxt", "-weights", "run_iter_20.caffemodel")
+    assert result.status == 2 and "no layer of the file is in the net; expected layers other, found value" in result.err
+    result = call("test", "-model", "net.prototxt", "-weights", "net.prototxt")
+    assert result.status == 2 and "net.prototxt is no caffemodel, or a damaged one" in result.err
 
 
 def test_a_net_that_writes_files_runs_whole_batches(trained, call):
@@ -71,7 +71,7 @@ def test_a_net_that_writes_files_runs_whole_batches(trained, call):
         (trained / "net.prototxt").read_text()
         + '\nlayer { name: "out" type: "HDF5Output" bottom: "x" bottom: "y" hdf5_output_param { file_name: "out.h5" } }'
     )
-    answer = call("test", "-model", "out.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "4")
-    assert answer.status == 0 and not any("each once" in line for line in answer.lines)
+    result = call("test", "-model", "out.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "4")
+    assert result.status == 0 and not any("each once" in line for line in result.lines)
     with h5py.File("rows.h5") as rows, h5py.File("out.h5") as out:
         assert np.array_equal(out["data"][:].reshape(16, -1), np.concatenate([rows["x"][:], rows["x"][:3]]))

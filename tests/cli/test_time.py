@@ -8,8 +8,8 @@ from caffelite.devices import cuda as gpus
 
 
 def test_lines(folder, call):
-    answer = call("time", "-model", "net.prototxt", "-iterations", "3").ok
-    shape = [re.sub(r"\d+(\.\d+)?(e-\d+)? ms", "x ms", line).strip() for line in answer.lines]
+    result = call("time", "-model", "net.prototxt", "-iterations", "3").ok
+    shape = [re.sub(r"\d+(\.\d+)?(e-\d+)? ms", "x ms", line).strip() for line in result.lines]
     assert shape == [
         *("Use CPU.", "*** Benchmark begins ***", "Testing for 3 iterations.", "Average time per layer:"),
         *("rows\tforward: x ms.", "value\tforward: x ms.", "value\tbackward: x ms."),
@@ -25,8 +25,8 @@ def test_fields_set_for_a_time(folder, call):
 
 
 def test_times_are_compared_with_the_ceilings(folder, call):
-    answer = call("time", "-model", "net.prototxt", "-iterations", "3", "-set", "rows.hdf5_data_param.batch_size=8")
-    head, *rows = [re.split(r"  +", line.strip()) for line in answer.out.splitlines()]
+    result = call("time", "-model", "net.prototxt", "-iterations", "3", "-set", "rows.hdf5_data_param.batch_size=8")
+    head, *rows = [re.split(r"  +", line.strip()) for line in result.out.splitlines()]
     assert head == ["layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms"]
     assert [row[0] for row in rows[:3]] == ["rows", "value", "loss"]
     assert all(re.fullmatch(r"\d+%", row[-1]) for row in rows[:3])
@@ -43,14 +43,14 @@ def test_times_are_compared_with_the_ceilings(folder, call):
 
 def test_weights_and_phase(folder, call):
     call("train", "-solver", "solver.prototxt")
-    answer = call("time -model net.prototxt -iterations=1 -weights run_iter_20.caffemodel -phase TEST")
-    assert answer.status == 0 and "Weights from run_iter_20.caffemodel: matched value" in answer.lines
+    result = call("time -model net.prototxt -iterations=1 -weights run_iter_20.caffemodel -phase TEST")
+    assert result.status == 0 and "Weights from run_iter_20.caffemodel: matched value" in result.lines
 
 
 @pytest.mark.skipif(gpus.count() > 0, reason="a GPU is at hand")
 def test_device_query_without_a_gpu(call):
-    answer = call("device_query")
-    assert answer.status == 1 and answer.out == "" and answer.err.startswith("caffelite: ")
+    result = call("device_query")
+    assert result.status == 1 and result.out == "" and result.err.startswith("caffelite: ")
     assert "Traceback" not in call("device_query", "-gpu", "0").refused.err
 
 
@@ -72,18 +72,18 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" }
 def test_zeros_replace_missing_data(tmp_path, monkeypatch, call, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.prototxt").write_text(NO_DATA)
-    answer = call(*command, "-model", "net.prototxt", "-iterations", "1").ok
-    assert any('"data" taken as 3×4×4 by crop_size; zeros replace it' in line for line in answer.lines)
+    result = call(*command, "-model", "net.prototxt", "-iterations", "1").ok
+    assert any('"data" taken as 3×4×4 by crop_size; zeros replace it' in line for line in result.lines)
 
 
 def test_all_precisions_side_by_side(folder, call):
-    answer = call("time", "-model", "net.prototxt", "-iterations", "3", "-precision", "all")
-    heading, first, *rest = answer.out.splitlines()
-    assert answer.status == 0 and heading.split()[0] == "precision" and first.split()[0] == "fp32"
+    result = call("time", "-model", "net.prototxt", "-iterations", "3", "-precision", "all")
+    heading, first, *rest = result.out.splitlines()
+    assert result.status == 0 and heading.split()[0] == "precision" and first.split()[0] == "fp32"
     assert first.split()[-1] == "1.00" and all(row.split()[0] == "bf16" for row in rest)
-    assert "fp16: fp16 is for GPUs" in answer.err
+    assert "fp16: fp16 is for GPUs" in result.err
 
 
 def test_the_log_says_which_precision_auto_is(folder, call):
-    answer = call("time", "-model", "net.prototxt", "-iterations", "1", "-precision", "auto")
-    assert answer.status == 0 and re.search("Precision: (fp32|bf16), by -precision auto", answer.err)
+    result = call("time", "-model", "net.prototxt", "-iterations", "1", "-precision", "auto")
+    assert result.status == 0 and re.search("Precision: (fp32|bf16), by -precision auto", result.err)

@@ -185,10 +185,10 @@ def test_mlflow_continues_the_run_of_the_same_id(tmp_path, monkeypatch):
         for i in range(first, first + 600):
             tracker.add(i, {"train/total_loss": 0.5})
         tracker.close(state, [tmp_path / "log.txt"])
-    (found,) = FakeClient.runs.values()
-    assert found["params"] == [("conv1.param_0_.lr_mult", "2")] and found["status"] == "FINISHED"
-    assert [(name, step) for name, _, _, step in found["metrics"]] == [("train/total_loss", i) for i in range(1200)]
-    assert len(found["artifacts"]) == 2
+    (actual,) = FakeClient.runs.values()
+    assert actual["params"] == [("conv1.param_0_.lr_mult", "2")] and actual["status"] == "FINISHED"
+    assert [(name, step) for name, _, _, step in actual["metrics"]] == [("train/total_loss", i) for i in range(1200)]
+    assert len(actual["artifacts"]) == 2
 
 
 # The packages themselves

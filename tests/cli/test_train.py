@@ -31,13 +31,13 @@ LINES = [
 def test_lines_as_caffe_writes_them(folder, call):
     """Every kind of line, no other, and no command to continue. parse_log's regular expressions get from them the
     columns that they get from Caffe's own log."""
-    answer = call("train", "-solver", "solver.prototxt")
-    assert answer.status == 0 and answer.out == "" and "To continue" not in answer.err
-    for line in answer.err.splitlines():
+    result = call("train", "-solver", "solver.prototxt")
+    assert result.status == 0 and result.out == "" and "To continue" not in result.err
+    for line in result.err.splitlines():
         assert re.fullmatch(r"[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ \w+\.py:\d+\] .+", line), line
-    assert {next((p for p in LINES if re.fullmatch(p, line)), line) for line in answer.lines} == set(LINES)
+    assert {next((p for p in LINES if re.fullmatch(p, line)), line) for line in result.lines} == set(LINES)
     train, test, at, rate = [], [], None, float("nan")
-    for line in answer.err.splitlines():
+    for line in result.err.splitlines():
         if m := re.search(r"Iteration (\d+)", line):
             at = float(m[1])
         if m := re.search(r"lr = ([-+]?[0-9]*\.?[0-9]+([eE]?[-+]?[0-9]+)?)", line):
@@ -75,8 +75,8 @@ def test_resume_goes_on(folder, call):
 
 
 def test_resume_from_a_file_names_the_other_option(folder, call):
-    answer = call("train", "-solver", "solver.prototxt", "-resume", "run_iter_10.solverstate")
-    assert answer.status == 2 and "to resume from a snapshot: -snapshot run_iter_10.solverstate" in answer.err
+    result = call("train", "-solver", "solver.prototxt", "-resume", "run_iter_10.solverstate")
+    assert result.status == 2 and "to resume from a snapshot: -snapshot run_iter_10.solverstate" in result.err
 
 
 def test_resume_auto_takes_the_newest_good_snapshot(folder, call):
@@ -102,13 +102,13 @@ def test_weights_say_what_was_matched(folder, call):
     (folder / "net.prototxt").write_text(net)
     assert "  skipped, not in the net: new" in call(*command, "run_iter_20.caffemodel").lines
     (folder / "net.prototxt").write_text(net.replace('"value"', '"valeu"'))
-    answer = call(*command, "run_iter_10.caffemodel").refused
-    said = "run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value"
-    assert f"caffelite: {said}" in answer.err
+    result = call(*command, "run_iter_10.caffemodel").refused
+    message = "run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value"
+    assert f"caffelite: {message}" in result.err
     (folder / "net.prototxt").write_text(net.replace("num_output: 2", "num_output: 2 bias_term: false"))
-    answer = call(*command, "run_iter_10.caffemodel")
-    assert answer.status == 2 and "net.prototxt:4:" in answer.err
-    assert "does not fit; expected 1 blobs, found 2" in answer.err
+    result = call(*command, "run_iter_10.caffemodel")
+    assert result.status == 2 and "net.prototxt:4:" in result.err
+    assert "does not fit; expected 1 blobs, found 2" in result.err
     assert "cannot read absent.caffemodel: no such file" in call(*command, "absent.caffemodel").err
 
 
@@ -135,9 +135,9 @@ def test_gpu_0_without_one_says_what_is_missing(folder, call, monkeypatch, there
 @NO_GPU
 def test_gpu_all_without_one_runs_on_the_cpu_and_says_so(folder, call, monkeypatch):
     monkeypatch.setattr(gpus, "present", lambda: False)
-    answer = call("train", "-solver", "solver.prototxt", "-gpu", "all")
-    said = ["-gpu all: this machine has no NVIDIA GPU; running on the CPU.", "Use CPU."]
-    assert answer.status == 0 and answer.lines[:2] == said and answer.err.count(said[0]) == 1
+    result = call("train", "-solver", "solver.prototxt", "-gpu", "all")
+    message = ["-gpu all: this machine has no NVIDIA GPU; running on the CPU.", "Use CPU."]
+    assert result.status == 0 and result.lines[:2] == message and result.err.count(message[0]) == 1
 
 
 @NO_GPU
@@ -150,9 +150,9 @@ def test_gpu_all_with_one_that_cannot_be_used_is_as_gpu_0(folder, call, monkeypa
 @NO_GPU
 def test_solver_mode_gpu_without_one(folder, call, monkeypatch):
     (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text() + "solver_mode: GPU")
-    answer = call("train", "-solver", "solver.prototxt")
-    assert answer.status == 2 and "caffelite: solver_mode: GPU" in answer.err and "-gpu" not in answer.err
-    assert answer.err.rstrip().endswith("run on the CPU: -set solver_mode=CPU")
+    result = call("train", "-solver", "solver.prototxt")
+    assert result.status == 2 and "caffelite: solver_mode: GPU" in result.err and "-gpu" not in result.err
+    assert result.err.rstrip().endswith("run on the CPU: -set solver_mode=CPU")
     assert call("train", "-solver", "solver.prototxt", "-set", "solver_mode=CPU").status == 0
     monkeypatch.setattr(gpus, "present", lambda: False)
     assert call("train", "-solver", "solver.prototxt", "-gpu", "all").status == 0
@@ -169,22 +169,22 @@ def test_fields_set_on_the_command_line(folder, call):
     command = "train -solver solver.prototxt -set max_iter=10 -set=value.inner_product_param.num_output=2".split()
     assert call(*command, "-set", "lr_policy=fixed").status == 0
     assert (folder / "run_iter_10.solverstate").exists() and not (folder / "run_iter_20.solverstate").exists()
-    answer = call(*command, "-set", "value.inner_product_param.num_output=3")
-    assert answer.status == 2 and '(EuclideanLoss): bottom "y" does not fit' in answer.err
-    answer = call(*command, "-set", "valeu.inner_product_param.num_output=3", "-set", "display=-1")
-    assert answer.status == 2 and "-set display=-1: display must be at least 0; found -1" in answer.err
-    answer = call(*command, "-set", "valeu.inner_product_param.num_output=3")
-    assert answer.status == 2 and 'no layer is called "valeu"' in answer.err and 'did you mean "value"?' in answer.err
+    result = call(*command, "-set", "value.inner_product_param.num_output=3")
+    assert result.status == 2 and '(EuclideanLoss): bottom "y" does not fit' in result.err
+    result = call(*command, "-set", "valeu.inner_product_param.num_output=3", "-set", "display=-1")
+    assert result.status == 2 and "-set display=-1: display must be at least 0; found -1" in result.err
+    result = call(*command, "-set", "valeu.inner_product_param.num_output=3")
+    assert result.status == 2 and 'no layer is called "valeu"' in result.err and 'did you mean "value"?' in result.err
 
 
 def test_time_is_up(folder, call):
-    answer = call("train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3s")
-    assert answer.status == 0 and answer.lines[-2] == "Optimization stopped early."
-    assert answer.lines[-1].startswith(
+    result = call("train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3s")
+    assert result.status == 0 and result.lines[-2] == "Optimization stopped early."
+    assert result.lines[-1].startswith(
         "To continue: caffelite train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3 -s"
     )
-    assert "The time that -max_time gives is up." in answer.lines
-    assert (folder / answer.lines[-1].rpartition(" ")[2]).exists()
+    assert "The time that -max_time gives is up." in result.lines
+    assert (folder / result.lines[-1].rpartition(" ")[2]).exists()
     run = registry.read("run_run")
     assert run.state == "out of time" and run.reason == "0.3 seconds are over" and run.iteration > 0
 
@@ -208,13 +208,13 @@ def test_what_is_no_time(folder, call):
 def test_the_command_that_goes_on_is_shown(folder, call):
     """Complete, as a shell takes it, and it works."""
     os.rename("solver.prototxt", "my solver.prototxt")
-    answer = call(
+    result = call(
         "train '-solver=my solver.prototxt' -set base_lr=0.02 -set value.type=InnerProduct -iterations 3 "
         '-record "it\'s here" -eager'
     )
     expected = "To continue: caffelite train -solver 'my solver.prototxt' "
-    assert answer.lines[-1].startswith(expected), answer.lines
-    words = shlex.split(answer.lines[-1].removeprefix("To continue: "))
+    assert result.lines[-1].startswith(expected), result.lines
+    words = shlex.split(result.lines[-1].removeprefix("To continue: "))
     assert words[:2] == ["caffelite", "train"] and words[-2:] == ["-snapshot", "run_iter_3.solverstate"]
     assert {"-eager", "it's here", "base_lr=0.02"} < set(words) and "-forgive" not in words
     again = call(*words[1:])
@@ -223,8 +223,8 @@ def test_the_command_that_goes_on_is_shown(folder, call):
 
 
 def test_the_command_of_an_automatic_resume_is_the_same(folder, call):
-    answer = call("train", "-solver", "solver.prototxt", "-resume", "auto", "-iterations", "3")
-    assert answer.lines[-1] in [
+    result = call("train", "-solver", "solver.prototxt", "-resume", "auto", "-iterations", "3")
+    assert result.lines[-1] in [
         f"To continue: caffelite train {words}"
         for words in (
             "-solver solver.prototxt -resume auto -iterations 3",
@@ -235,9 +235,9 @@ def test_the_command_of_an_automatic_resume_is_the_same(folder, call):
 
 def test_weights_are_no_part_of_going_on(folder, call):
     call("train", "-solver", "solver.prototxt")
-    answer = call("train", "-solver", "solver.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
+    result = call("train", "-solver", "solver.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
     words = "caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
-    assert answer.lines[-1] == f"To continue: {words}"
+    assert result.lines[-1] == f"To continue: {words}"
 
 
 def test_the_log_says_which_run_goes_on(folder, call):
@@ -263,8 +263,8 @@ def test_a_prefix_that_is_a_folder_is_reported(folder, call):
     (folder / "pictures").mkdir()
     reported = "snapshot_prefix pictures is a folder: snapshots and records are written into it, next to its files"
     for prefix, says in (("pictures", True), ("pictures/", False), ("pictures/run", False)):
-        answer = call("train", "-solver", "solver.prototxt", "-set", f"snapshot_prefix={prefix}", "-iterations", "1")
-        assert answer.status == 0 and (reported in answer.err) == says
+        result = call("train", "-solver", "solver.prototxt", "-set", f"snapshot_prefix={prefix}", "-iterations", "1")
+        assert result.status == 0 and (reported in result.err) == says
 
 
 def test_records_of_another_run_are_not_gone_on_in(folder, call):
@@ -284,13 +284,13 @@ def test_records_of_another_run_are_not_gone_on_in(folder, call):
 def test_records_that_cannot_be_read_are_renamed(folder, call, text):
     call("train", "-solver", "solver.prototxt", "-iterations", "3")
     (folder / "run_run/run.json").write_text(text)
-    answer = call("train", "-solver", "solver.prototxt", "-resume", "auto")
-    assert answer.status == 0 and (folder / "run_run_1/run.json").read_text() == text
+    result = call("train", "-solver", "solver.prototxt", "-resume", "auto")
+    assert result.status == 0 and (folder / "run_run_1/run.json").read_text() == text
 
 
 def test_an_overfit_run_writes_nothing_when_it_is_stopped(folder, call):
-    answer = call("train -solver solver.prototxt -overfit 1 -set max_iter=100000000 -max_time 0.3s")
-    assert answer.status == 0 and "Optimization stopped early." in answer.lines
+    result = call("train -solver solver.prototxt -overfit 1 -set max_iter=100000000 -max_time 0.3s")
+    assert result.status == 0 and "Optimization stopped early." in result.lines
     assert not list(folder.glob("*run*")) + list(folder.glob(".run*"))
 
 

@@ -28,29 +28,29 @@ def upgrade(call, tmp_path):
     def run(content, *options):
         """Upgrades the bytes or the text of a file: the answer, and the bytes that were written."""
         (tmp_path / "in").write_bytes(content if isinstance(content, bytes) else content.encode())
-        answer = call("upgrade", tmp_path / "in", tmp_path / "out", *options)
-        return answer, (tmp_path / "out").read_bytes() if (tmp_path / "out").exists() else None
+        result = call("upgrade", tmp_path / "in", tmp_path / "out", *options)
+        return result, (tmp_path / "out").read_bytes() if (tmp_path / "out").exists() else None
 
     return run
 
 
 def test_net(upgrade):
-    answer, out = upgrade(V1)
-    assert answer.status == 0 and "V1 layers, input fields" in answer.lines[-1]
+    result, out = upgrade(V1)
+    assert result.status == 0 and "V1 layers, input fields" in result.lines[-1]
     assert text_format.Parse(out.decode(), pb.NetParameter()) == text_format.Parse(MODERN, pb.NetParameter())
-    assert "old dialect" not in answer.err
+    assert "old dialect" not in result.err
 
 
 def test_solver(upgrade):
-    answer, out = upgrade('net: "a" solver_type: ADAM momentum: 0.1')
-    assert answer.status == 0 and text_format.Parse(out.decode(), pb.SolverParameter()) == pb.SolverParameter(
+    result, out = upgrade('net: "a" solver_type: ADAM momentum: 0.1')
+    assert result.status == 0 and text_format.Parse(out.decode(), pb.SolverParameter()) == pb.SolverParameter(
         net="a", type="Adam", momentum=0.1
     )
 
 
 def test_what_is_modern_stays(upgrade):
-    answer, out = upgrade(MODERN)
-    assert "was modern already" in answer.lines[-1]
+    result, out = upgrade(MODERN)
+    assert "was modern already" in result.lines[-1]
     assert upgrade(out, "--force")[1] == out
 
 
@@ -62,13 +62,13 @@ layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" placement { stage:
 
 
 def test_plain_leaves_out_what_caffe_does_not_have(upgrade):
-    answer, out = upgrade(OWN, "--plain")
+    result, out = upgrade(OWN, "--plain")
     net = text_format.Parse(out.decode(), pb.NetParameter())
-    assert answer.status == 0
+    assert result.status == 0
     assert not net.layer[1].HasField("placement") and not net.layer[0].data_param.HasField("sampler")
     assert net.layer[1].inner_product_param.num_output == 2
-    assert "in:2:" in answer.err and "placement left out" in answer.err and "sampler left out" in answer.err
-    assert "backend: ARRAYS stays" in answer.err
+    assert "in:2:" in result.err and "placement left out" in result.err and "sampler left out" in result.err
+    assert "backend: ARRAYS stays" in result.err
     assert b"placement" in upgrade(OWN, "--force")[1]
 
 
@@ -83,8 +83,8 @@ def test_caffemodel_of_v1(upgrade, tmp_path):
     )
     net.layers.add(name="r", type=pb.V1LayerParameter.RELU)
     net.layers.add(name="d", type=pb.V1LayerParameter.DECONVOLUTION, blobs=[pb.BlobProto(double_data=[0.1])])
-    answer, out = upgrade(net.SerializeToString())
-    assert answer.status == 0 and weights.check_seal(out, tmp_path / "out")
+    result, out = upgrade(net.SerializeToString())
+    assert result.status == 0 and weights.check_seal(out, tmp_path / "out")
     new = pb.NetParameter.FromString(out)
     types = {"c": "Convolution", "r": "ReLU", "d": "Deconvolution"}
     assert [(layer.name, layer.type) for layer in new.layer] == list(types.items())
@@ -103,8 +103,8 @@ def test_caffemodel_of_v1(upgrade, tmp_path):
 def test_nvcaffes_bytes_become_floats(upgrade):
     raw = bytes([80, 2]) + weights.field_bytes(12, np.float16([1, -2]).tobytes())  # raw_data_type: FLOAT16, raw_data
     layer = pb.LayerParameter(name="ip", type="InnerProduct").SerializeToString() + weights.field_bytes(7, raw)
-    answer, out = upgrade(weights.field_bytes(100, layer))
-    assert answer.status == 0
+    result, out = upgrade(weights.field_bytes(100, layer))
+    assert result.status == 0
     assert list(pb.NetParameter.FromString(out).layer[0].blobs[0].data) == [1, -2]
 
 
@@ -117,8 +117,8 @@ def test_caffemodel_of_v0(upgrade, tmp_path):
     net.layers.add(layer=pb.V0LayerParameter(name="i", type="innerproduct", blobs=[blob(4)]), bottom=["c"], top=["i"])
     upgrade(net.SerializeToString())
     for file in ("in", "out"):
-        found = weights.read_model(tmp_path / file)
-        assert {name: [b.tolist() for b in blobs] for name, blobs in found.items()} == {"c": [[1, 2], [3]], "i": [[4]]}
+        actual = weights.read_model(tmp_path / file)
+        assert {name: [b.tolist() for b in blobs] for name, blobs in actual.items()} == {"c": [[1, 2], [3]], "i": [[4]]}
     assert pb.NetParameter.FromString((tmp_path / "out").read_bytes()).layer[0].convolution_param.pad == [1]
 
 
@@ -138,10 +138,10 @@ def test_modern_caffemodel_twice_is_the_same(upgrade):
 
 def test_nothing_is_replaced_without_force(upgrade, tmp_path):
     (tmp_path / "out").write_text("mine")
-    answer, out = upgrade(V1)
-    assert answer.status == 2 and out == b"mine" and "--force" in answer.err
-    answer, out = upgrade(V1, "--force")
-    assert answer.status == 0 and b"InnerProduct" in out
+    result, out = upgrade(V1)
+    assert result.status == 2 and out == b"mine" and "--force" in result.err
+    result, out = upgrade(V1, "--force")
+    assert result.status == 0 and b"InnerProduct" in out
 
 
 def test_over_itself(call, tmp_path):
@@ -179,8 +179,8 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_mistakes(name, upgrade, tmp_path):
     content, expected = BAD[name]
-    answer, out = upgrade(content)
-    assert answer.status == 2 and expected in answer.err and len(answer.err.splitlines()) == 1
+    result, out = upgrade(content)
+    assert result.status == 2 and expected in result.err and len(result.err.splitlines()) == 1
     assert out is None and [p.name for p in tmp_path.iterdir()] == ["in"]
 
 

@@ -88,32 +88,32 @@ def nets(tmp_path, monkeypatch, request):
 def test_commands_that_look_import_no_module(nets, call, monkeypatch, arguments):
     monkeypatch.setattr(sys, "path", [str(Path.cwd()), "", *sys.path])
     monkeypatch.setenv("CAFFELITE_PYTHON", str(Path.cwd()))
-    answer = call(*arguments)
+    result = call(*arguments)
     assert nets not in sys.modules and not Path("was_imported").exists()
     if arguments[0] in ("deploy", "export", "plan", "find_batch"):
-        assert answer.status == 2 and f'layer "same" (Python): its module "{nets}" is not imported' in answer.err
+        assert result.status == 2 and f'layer "same" (Python): its module "{nets}" is not imported' in result.err
 
 
 def test_check_reports_the_layer_and_finds_the_rest(nets, call):
-    answer = call("check", "net.prototxt").ok
-    assert f'note: layer "same" (Python): its module "{nets}" is not imported' in answer.out
-    assert "-python DIR" in answer.out
+    result = call("check", "net.prototxt").ok
+    assert f'note: layer "same" (Python): its module "{nets}" is not imported' in result.out
+    assert "-python DIR" in result.out
     Path("net.prototxt").write_text(NET.replace("MODULE", nets).replace("num_output: 2", "num_output: 0"))
     assert call("check", "net.prototxt").status == 1
 
 
 def test_summary_and_draw_tell_of_the_layer(nets, call):
     for command in ("summary", "draw"):
-        answer = call(command, "-model", "net.prototxt")
-        assert answer.status == 1 and "first" in answer.out and "is not imported" in answer.err
+        result = call(command, "-model", "net.prototxt")
+        assert result.status == 1 and "first" in result.out and "is not imported" in result.err
 
 
 @pytest.mark.parametrize(
     "name", ["check", "summary", "draw", "explain", "diff", "schedule", "deploy", "plan", "find_batch"]
 )
 def test_commands_that_look_take_a_folder(nets, call, name):
-    answer = call(*LOOKING[name], "-python", ".")
-    assert answer.status == 0 and Path("was_imported").exists(), answer.err
+    result = call(*LOOKING[name], "-python", ".")
+    assert result.status == 0 and Path("was_imported").exists(), result.err
 
 
 @pytest.fixture
@@ -130,8 +130,8 @@ def trained(nets, call):
 def test_commands_that_run_import_from_given_folders_only(trained, call, arguments, monkeypatch):
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     monkeypatch.setattr(memory, "available", lambda gpu: 100 << 20)  # for find_batch
-    answer = call(*arguments)
-    assert answer.status == 2 and f'there is no module "{trained}"' in answer.err and "-python" in answer.err
+    result = call(*arguments)
+    assert result.status == 2 and f'there is no module "{trained}"' in result.err and "-python" in result.err
     assert not Path("was_imported").exists()
     assert call(*arguments, "-python", ".").status == 0 and Path("was_imported").exists()
 

@@ -9,9 +9,9 @@ def test_a_net_as_solver_is_one_error(folder, call):
     for command in (("summary",), ("draw",), ("explain", "conv1")):
         assert call(*command, "-solver", "net.prototxt").refused.err == f"{what}; give it with -model\n"
     for command in ("train", "schedule", "find_lr", "find_batch"):
-        answer = call(command, "-solver", "net.prototxt")
+        result = call(command, "-solver", "net.prototxt")
         remedy = 'name it in the net field of a solver: net: "net.prototxt"'
-        assert answer.status == 2 and answer.err == f"{what}; {remedy}\n", command
+        assert result.status == 2 and result.err == f"{what}; {remedy}\n", command
 
 
 def test_a_solver_as_net_is_one_error(folder, call):
@@ -19,8 +19,8 @@ def test_a_solver_as_net_is_one_error(folder, call):
     for command in ("summary", "draw"):
         assert call(command, "-model", "solver.prototxt").refused.err.endswith(f"{what}; give it with -solver\n")
     for command in ("time", "deploy"):
-        answer = call(command, "-model", "solver.prototxt", *["-out", "d.prototxt"] * (command == "deploy")).refused
-        assert answer.err.endswith(f"{what}; give the net that its net field names\n"), answer.err
+        result = call(command, "-model", "solver.prototxt", *["-out", "d.prototxt"] * (command == "deploy")).refused
+        assert result.err.endswith(f"{what}; give the net that its net field names\n"), result.err
 
 
 def test_a_label_map_is_one_error(folder, call):
@@ -29,18 +29,18 @@ def test_a_label_map_is_one_error(folder, call):
     what = "labelmap.prototxt: this seems to be a label map (item { name label display_name })"
     for command in (("summary", "-model"), ("train", "-solver"), ("time", "-model")):
         assert call(*command, "labelmap.prototxt").refused.err == f"caffelite: {what}; expected a net or a solver\n"
-    answer = call("check", "labelmap.prototxt")
-    assert answer.status == 1 and what in answer.out and "1 mistake," in answer.out
+    result = call("check", "labelmap.prototxt")
+    assert result.status == 1 and what in result.out and "1 mistake," in result.out
 
 
 def test_a_solver_that_names_a_solver_is_one_error(folder, call):
     text = (folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt")
     (folder / "other.prototxt").write_text(text)
     what = "solver.prototxt: this is a solver, not a net"
-    answer = call("summary", "-solver", "other.prototxt")
-    assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
-    answer = call("check", "other.prototxt")
-    assert answer.status == 1 and f"other.prototxt:2:6: mistake: {what}\n" in answer.out and "1 mistake," in answer.out
+    result = call("summary", "-solver", "other.prototxt")
+    assert result.status == 2 and result.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
+    result = call("check", "other.prototxt")
+    assert result.status == 1 and f"other.prototxt:2:6: mistake: {what}\n" in result.out and "1 mistake," in result.out
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def annotated(image, groups):
     """A record of groups (label, [(xmin, ymin, xmax, ymax, difficult)]) in shares."""
     png = cv2.imencode(".png", image)[1].tobytes()
     record = pb.AnnotatedDatum(datum=pb.Datum(data=png, encoded=True), type=pb.AnnotatedDatum.BBOX)
-    for label, found in groups:
+    for label, actual in groups:
         group = record.annotation_group.add(group_label=label)
-        for i, (*corners, difficult) in enumerate(found):
+        for i, (*corners, difficult) in enumerate(actual):
             sides = dict(zip(("xmin", "ymin", "xmax", "ymax"), corners, strict=True))
             group.annotation.add(instance_id=i, bbox=pb.NormalizedBBox(**sides, difficult=difficult))
     return record
@@ -64,10 +64,10 @@ def test_rows_of_a_batch(source, database):
     s = source(LAYER % (database, 5, "") + "transform_param { scale: 0.5 }", pb.TEST)
     assert s.shapes == [(5, 3, *SIZE), (1, 1, 10, 8)]
     data, label = s.next()
-    found = rows([data, label])
-    assert found[:5, 0].tolist() == [0, 1, 1, 2, 4] and (found[5:] == -1).all()
-    assert found[:5, 1].tolist() == [2, 2, 1, 2, 2] and found[:5, 7].tolist() == [0, 0, 1, 0, 0]
-    np.testing.assert_allclose(found[2, 3:7], [0.1, 0.1, 0.2, 0.3], atol=1e-6)
+    actual = rows([data, label])
+    assert actual[:5, 0].tolist() == [0, 1, 1, 2, 4] and (actual[5:] == -1).all()
+    assert actual[:5, 1].tolist() == [2, 2, 1, 2, 2] and actual[:5, 7].tolist() == [0, 0, 1, 0, 0]
+    np.testing.assert_allclose(actual[2, 3:7], [0.1, 0.1, 0.2, 0.3], atol=1e-6)
     assert data.max() == 125 and data.min() == 5
 
 
@@ -114,13 +114,13 @@ def test_threads_processes_and_resume_read_the_same(source, database):
 
     expected = batches(6, threads=1)
     assert any((one[0] != other[0]).any() for one, other in zip(expected, expected[1:], strict=False))
-    for found, wanted in (
+    for actual, wanted in (
         (batches(6, threads=4), expected),
         (batches(4, skip=6), expected[2:]),
         (batches(3, shard=pipeline.Shard(0, 2)), expected[::2]),
         (batches(3, shard=pipeline.Shard(1, 2)), expected[1::2]),
     ):
-        for one, other in zip(found, wanted, strict=True):
+        for one, other in zip(actual, wanted, strict=True):
             np.testing.assert_array_equal(one[0], other[0])
             np.testing.assert_array_equal(one[1], other[1])
 
@@ -175,16 +175,16 @@ def test_other_records_are_refused(source, records):
 def test_sampled_parts_satisfy_their_constraints(seed):
     text = "sampler {{ min_scale: 0.3 max_scale: 0.9 min_aspect_ratio: 0.5 max_aspect_ratio: 2 }} {} max_sample: 1"
     known = np.array([[0.2, 0.3, 0.7, 0.8], [0.1, 0.1, 0.3, 0.2]])
-    found = []
+    actual = []
     for constraint in ("min_jaccard_overlap: 0.4", "min_object_coverage: 0.8", "max_sample_coverage: 0.2"):
         from google.protobuf import text_format
 
         sampler = text_format.Parse(text.format(f"sample_constraint {{ {constraint} }}"), pb.BatchSampler())
         draw = BatchSamplers([sampler], Locator("net"), key(seed, "transform"))
-        found.append([part for i in range(40) if (part := draw(known, i)) is not None])
-        assert len(found[-1]) > 20 and all((part >= 0).all() and (part <= 1 + 1e-9).all() for part in found[-1])
-    assert all(boxes.overlaps(p[None], known).max() >= 0.4 for p in found[0])
-    assert all(boxes.coverages(known, p[None]).max() >= 0.8 for p in found[1])
-    assert all(boxes.coverages(p[None], known).min() <= 0.2 for p in found[2])
+        actual.append([part for i in range(40) if (part := draw(known, i)) is not None])
+        assert len(actual[-1]) > 20 and all((part >= 0).all() and (part <= 1 + 1e-9).all() for part in actual[-1])
+    assert all(boxes.overlaps(p[None], known).max() >= 0.4 for p in actual[0])
+    assert all(boxes.coverages(known, p[None]).max() >= 0.8 for p in actual[1])
+    assert all(boxes.coverages(p[None], known).min() <= 0.2 for p in actual[2])
     sampler = text_format.Parse(text.format("sample_constraint { min_jaccard_overlap: 0.5 }"), pb.BatchSampler())
     assert BatchSamplers([sampler], Locator("net"), (1, 2))(known[:0], 0) is None, "no objects, no part"

@@ -75,9 +75,9 @@ LINKS = [
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 def test_links_are_followed_within_the_archive(mode):
-    found = dict(Files(linked(LINKS, mode), "x"))
+    actual = dict(Files(linked(LINKS, mode), "x"))
     names = ["a/1.jpg", "a/2.jpg", "b/3.jpg", "b/4.jpg", "c/1.jpg", "c/2.jpg", "b/5.jpg"]
-    assert found == dict.fromkeys(names, b"1") and list(found) == names
+    assert actual == dict.fromkeys(names, b"1") and list(actual) == names
 
 
 @pytest.mark.parametrize("target", ["/etc/hostname", "../../etc/hostname", "gone.jpg", "5.jpg", "../b"])
@@ -134,6 +134,6 @@ def test_an_archive_that_changes_while_it_is_read(tmp_path, change):
         path.unlink()
     if change == "replaced":
         path.write_bytes(packed({"x": bytes(4000)}, "w"))
-    said = "No such file" if change == "gone" else "the archive has changed since it was opened"
-    with pytest.raises(OSError, match=said):
+    message = "No such file" if change == "gone" else "the archive has changed since it was opened"
+    with pytest.raises(OSError, match=message):
         files["set/train/cat/1.jpg"]

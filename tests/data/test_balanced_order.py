@@ -119,22 +119,22 @@ def opened(kind, more="sampler: BALANCED shuffle: true", phase=pb.TRAIN, tops='t
 
 def drawn(source, batches):
     """(index of the sample, label) of each sample."""
-    found = []
+    actual = []
     for _ in range(batches):
         x, label = source.next()
-        found += zip(x.reshape(len(x), -1)[:, 0].astype(int).tolist(), label.reshape(-1).astype(int), strict=True)
-    return np.array(found)
+        actual += zip(x.reshape(len(x), -1)[:, 0].astype(int).tolist(), label.reshape(-1).astype(int), strict=True)
+    return np.array(actual)
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 @pytest.mark.parametrize("more", ["sampler: BALANCED", "sampler: BALANCED shuffle: true"])
 def test_every_source_draws_classes_equally_often(data, kind, more):
     with opened(kind, more) as source:
-        found = drawn(source, 20)
+        actual = drawn(source, 20)
     assert source.length == 30
-    assert (LABELS[found[:, 0]] == found[:, 1]).all()
-    assert (np.sort(found[:, 1].reshape(-1, 3), axis=1) == [0, 1, 7]).all()
-    assert set(found[:, 0]) == set(range(30)), "also the samples of the large class"
+    assert (LABELS[actual[:, 0]] == actual[:, 1]).all()
+    assert (np.sort(actual[:, 1].reshape(-1, 3), axis=1) == [0, 1, 7]).all()
+    assert set(actual[:, 0]) == set(range(30)), "also the samples of the large class"
 
 
 @pytest.mark.parametrize("kind", TEXTS)

@@ -57,8 +57,8 @@ def official(write, ending, folder="cifar-10-batches/"):
 @pytest.mark.parametrize("write, ending", [(binary, ".bin"), (python, "")])
 def test_both_forms_give_the_same_in_blue_green_red(write, ending):
     files = Files(archive(official(write, ending)), "x.tar.gz")
-    found = cifar.find(files)
-    images, labels = cifar.read(files, [found[name] for name in cifar.TRAIN])
+    actual = cifar.find(files)
+    images, labels = cifar.read(files, [actual[name] for name in cifar.TRAIN])
     expected = [batch(i) for i in range(5)]
     assert (labels == np.concatenate([b[1] for b in expected])).all()
     rgb = np.concatenate([b[0] for b in expected]).reshape(-1, 3, 32, 32)
@@ -106,6 +106,6 @@ def test_a_file_that_cannot_be_read():
         member.type, member.linkname = tarfile.SYMTYPE, "gone"
         packed.addfile(member)
     files = Files(stream.getvalue(), "x")
-    said = "x/data_batch_1.bin: cannot read it: the link has no target in the archive"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "x/data_batch_1.bin: cannot read it: the link has no target in the archive"
+    with pytest.raises(CaffeliteError, match=message):
         cifar.read(files, ["data_batch_1.bin"])

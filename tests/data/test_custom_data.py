@@ -43,8 +43,8 @@ def test_slices(stored, source):
     opened = source(layer(path, SLICES, 4))
     assert opened.shapes == [(2, 3, 3, 5), (2, 2, 3, 5), (2, 1, 3, 5), (2,)]
     for start in (0, 2, 4, 0):
-        *found, labels = opened.next()
-        for values, expected in zip(found, arrays, strict=True):
+        *actual, labels = opened.next()
+        for values, expected in zip(actual, arrays, strict=True):
             np.testing.assert_array_equal(values, expected[start : start + 2])
         assert labels.tolist() == [start, start + 1]
 

@@ -53,12 +53,12 @@ def net_of(spec: pb.LayerParameter, seed: int = 3):
 
 
 def batches(spec: pb.LayerParameter, count: int) -> list[list[np.ndarray]]:
-    net, found = net_of(spec), []
+    net, actual = net_of(spec), []
     for iteration in range(count):
         net.forward(iteration)
-        found.append([net.blobs[name].copy() for name in spec.top])
+        actual.append([net.blobs[name].copy() for name in spec.top])
     net.close()
-    return found
+    return actual
 
 
 def pixels(folder, i: int) -> np.ndarray:
@@ -71,8 +71,8 @@ def rows(i: int, item: int = 0) -> list[list[float]]:
 
 def test_images_of_the_list_in_their_sizes(folder):
     text = f"batch_size: 1 output_gt_boxes: true {FIELDS}"
-    found = batches(layer(folder, "DetectionData", text, "mean_value: 9 scale: 0.5"), 4)
-    for i, (data, first, second, objects) in enumerate(found):
+    actual = batches(layer(folder, "DetectionData", text, "mean_value: 9 scale: 0.5"), 4)
+    for i, (data, first, second, objects) in enumerate(actual):
         height, width = SIZES[i]
         np.testing.assert_allclose(data[0], (pixels(folder, i) - 9) * 0.5)
         assert first.shape == (1, 6, height // 8, width // 8)
@@ -90,10 +90,10 @@ def iou(a, b, of_first=False):
 def labelled(maps, objects, regions, window, threshold):
     """The maps (stride, width, height of fields, rows, columns) cell by cell."""
     top, left, height, width = window
-    found, best, matched = [], [(0.0, 0)] * len(objects), set()
+    actual, best, matched = [], [(0.0, 0)] * len(objects), set()
     for n, (stride, w, h, lines, columns) in enumerate(maps):
         out = np.zeros((6, lines, columns))
-        found.append(out)
+        actual.append(out)
         for y, x in np.ndindex(lines, columns):
             cx, cy = (x + 0.5) * stride, (y + 0.5) * stride
             field = [cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2]
@@ -121,9 +121,9 @@ def labelled(maps, objects, regions, window, threshold):
             continue
         cx, cy = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
         y, x = int(cy // maps[n][0]), int(cx // maps[n][0])
-        if not found[n][0, y, x]:
-            found[n][:, y, x] = [label, cx, cy, box[2] - box[0] + 1, box[3] - box[1] + 1, value]
-    return found
+        if not actual[n][0, y, x]:
+            actual[n][:, y, x] = [label, cx, cy, box[2] - box[0] + 1, box[3] - box[1] + 1, value]
+    return actual
 
 
 def test_label_maps_equal_those_cell_by_cell(seed):
@@ -141,10 +141,10 @@ def test_label_maps_equal_those_cell_by_cell(seed):
         boxes[:1] = [30, 30, 42, 43]  # small for all fields
         labels, ignored = rng.integers(1, 4, count), np.arange(count) == 4
         regions, window = np.array([[16, 40, 60, 70.0]]), (8, 0, 64, 96)
-        found = [np.full((6, lines, columns), 7, np.float32) for *_, lines, columns in maps]
-        detection_labels(param, Objects(boxes, labels, ignored, ignored, regions), window, found)
+        actual = [np.full((6, lines, columns), 7, np.float32) for *_, lines, columns in maps]
+        detection_labels(param, Objects(boxes, labels, ignored, ignored, regions), window, actual)
         expected = labelled(maps, list(zip(labels, ignored, boxes, strict=True)), regions, window, 0.45)
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(actual, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5)
             picked += ((one[0] > 0) & (one[5] <= 0.45)).sum()
     assert picked, "an object without a field"
@@ -182,10 +182,10 @@ def test_a_pass_depends_on_its_position_alone(folder):
     text = f'batch_size: 2 short_size: 32 long_size: 64 shuffle: "random_aspect" output_gt_boxes: true {FIELDS}'
     text += " distort_param { brightness_prob: 0.5 brightness_delta: 30 }"
     spec = layer(folder, "DetectionData", text, "mirror: true")
-    found = batches(spec, 5)
+    actual = batches(spec, 5)
     with open_source(spec, pb.TRAIN, NOWHERE, 3) as source:
         source.seek(6)
-        for expected in found[3:]:
+        for expected in actual[3:]:
             for one, other in zip(source.next(), expected, strict=False):
                 np.testing.assert_array_equal(one[: other.size].reshape(other.shape), other)
 
@@ -201,8 +201,8 @@ def test_orders_by_aspect(group):
 
 
 def test_evaluation_images(folder):
-    found = batches(layer(folder, "EvalData", "batch_size: 1 short_size: 64 long_size: 100", tops=3), 5)
-    for i, (data, objects, sizes) in enumerate(found):
+    actual = batches(layer(folder, "EvalData", "batch_size: 1 short_size: 64 long_size: 100", tops=3), 5)
+    for i, (data, objects, sizes) in enumerate(actual):
         height, width = SIZES[i % 4]
         expected = [round(min(100, side * 64 / min(height, width)) / 32) * 32 for side in (height, width)]
         assert data.shape == (1, 3, *expected) and sizes.tolist() == [expected]

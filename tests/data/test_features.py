@@ -55,8 +55,8 @@ def test_a_failure_leaves_nothing_and_what_is_there_stays(tmp_path, kind):
 
 
 def test_rows_of_four_axes_are_no_datum(tmp_path):
-    said = 'a Datum cannot hold rows of "x"; expected C×H×W, found 1×2×3×4; write hdf5 or npz'
-    with pytest.raises(CaffeliteError, match=said):
+    message = 'a Datum cannot hold rows of "x"; expected C×H×W, found 1×2×3×4; write hdf5 or npz'
+    with pytest.raises(CaffeliteError, match=message):
         with features("lmdb", tmp_path / "db", {"x": (1, 2, 3, 4)}):
             pass
 
@@ -64,10 +64,10 @@ def test_rows_of_four_axes_are_no_datum(tmp_path):
 def test_destinations():
     assert destinations(["a", "b"], ["x", "y"], "lmdb") == [(Path("x"), ["a"]), (Path("y"), ["b"])]
     assert destinations(["a", "b"], ["x"], "npz") == [(Path("x"), ["a", "b"])]
-    for blobs, names, said in (
+    for blobs, names, message in (
         (["a", "b"], ["x"], "expected 2, one"),
         (["a"] * 2, ["x", "y"], '"a" is given'),
         (["a", "b"], ["x"] * 2, '"x" is'),
     ):
-        with pytest.raises(CaffeliteError, match=said):
+        with pytest.raises(CaffeliteError, match=message):
             destinations(blobs, names, "lmdb")

@@ -175,8 +175,8 @@ def test_patterns_count():
 
 @pytest.mark.parametrize("pattern", ["t-{0..99999999999}.tar", f"t-{{0..{'9' * 5000}}}.tar", "{0..1999}{0..1999}.tar"])
 def test_patterns_that_count_too_far(image_data, pattern):
-    said = r"net\.prototxt: the pattern .* names more than 1000000 files; correct its ranges"
-    with pytest.raises(CaffeliteError, match=said) as mistake:
+    message = r"net\.prototxt: the pattern .* names more than 1000000 files; correct its ranges"
+    with pytest.raises(CaffeliteError, match=message) as mistake:
         image_data(pattern)
     assert len(str(mistake.value)) < 300
 

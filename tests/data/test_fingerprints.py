@@ -54,16 +54,16 @@ def pictures(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", LISTS)
 def test_a_changed_list_is_noticed(tmp_path, kind):
     fields, before, after = LISTS[kind]
-    found = []
+    actual = []
     for text in (before, before, after):
         (tmp_path / "list").write_text(text)
-        found.append(facts(kind, fields))
-    assert found[0] == found[1] and found[0]["samples"] == found[2]["samples"]
-    assert found[0]["list"] != found[2]["list"]
+        actual.append(facts(kind, fields))
+    assert actual[0] == actual[1] and actual[0]["samples"] == actual[2]["samples"]
+    assert actual[0]["list"] != actual[2]["list"]
 
 
 def test_a_changed_record_with_boxes_is_noticed():
-    found = []
+    actual = []
     for side in (0.5, 0.5, 0.6):
         record = pb.AnnotatedDatum(type=pb.AnnotatedDatum.BBOX)
         record.datum.CopyFrom(pb.Datum(channels=3, height=4, width=4, data=bytes(48)))
@@ -71,5 +71,5 @@ def test_a_changed_record_with_boxes_is_noticed():
         box.xmax = box.ymax = side
         with open_lmdb(Path("db"), force=True) as put:
             put([(b"0", record.SerializeToString())])
-        found.append(facts("AnnotatedData", "data_param { source: 'db' backend: LMDB batch_size: 1 }"))
-    assert found[0] == found[1] and found[0]["content"] != found[2]["content"]
+        actual.append(facts("AnnotatedData", "data_param { source: 'db' backend: LMDB batch_size: 1 }"))
+    assert actual[0] == actual[1] and actual[0]["content"] != actual[2]["content"]

@@ -78,8 +78,8 @@ def test_a_sample_that_is_read_again_is_named_once(layers, source, caplog, kind)
 def test_check_names_samples(layers, kind):
     with open("net.prototxt", "w") as file:
         file.write(f'layer {{ name: "in" {layers[kind]} }}')
-    found = [one.error for one in check("net.prototxt") if "NaN" in one.error.what]
-    assert [error.found for error in found] == [", ".join(NAMES[kind])] * len(found) and found
+    actual = [one.error for one in check("net.prototxt") if "NaN" in one.error.what]
+    assert [error.found for error in actual] == [", ".join(NAMES[kind])] * len(actual) and actual
 
 
 def test_large_sums_are_finite():

@@ -198,12 +198,12 @@ def test_a_file_that_breaks_its_reader(numbered, rows, monkeypatch, tmp_path, ho
     with monkeypatch.context() as patch, pytest.raises(CaffeliteError) as mistake:
         patch.syspath_prepend(tmp_path / "broken")
         rows(numbered)
-    said = {
+    message = {
         "loop": "reading it does not end",
         "crash": "reading it ends the process that tries it",
         "memory": "MemoryError",
     }[how]
-    assert str(mistake.value).startswith(f"{numbered}:1: cannot open") and said in str(mistake.value)
+    assert str(mistake.value).startswith(f"{numbered}:1: cannot open") and message in str(mistake.value)
     assert labels(rows(numbered), 1).tolist() == [0, 1, 2, 3]
 
 

@@ -85,13 +85,13 @@ def cell_by_cell(fields, objects, windows, threshold, shapes):
             if not inside or sum(iou(box, region, True) for region in objects.regions) >= 0.4:
                 out[5, row, column] = 1
                 continue
-            found = [iou(box, other) for other in objects.boxes]
-            for k, value in enumerate(found):
+            actual = [iou(box, other) for other in objects.boxes]
+            for k, value in enumerate(actual):
                 if value > best[k]:
                     best[k], best_map[k] = value, m
-            out[5, row, column] = max(found, default=0)
-            if max(found, default=0) > threshold:
-                k = found.index(max(found))
+            out[5, row, column] = max(actual, default=0)
+            if max(actual, default=0) > threshold:
+                k = actual.index(max(actual))
                 matched.add(k)
                 write(out, row, column, k, 0 if objects.ignored[k] else objects.labels[k])
     for k, box in enumerate(objects.boxes):
@@ -120,8 +120,8 @@ def test_label_maps_cell_by_cell(threshold, count, seed):
         maps = [np.full((6, *shape), np.nan) for shape in shapes]
         image_gt_labels(list(FIELDS), objects, windows, threshold, maps)
         expected = cell_by_cell(FIELDS, objects, windows, threshold, shapes)
-        for found, wanted in zip(maps, expected, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        for actual, wanted in zip(maps, expected, strict=True):
+            np.testing.assert_allclose(actual, wanted, rtol=1e-12, atol=1e-12)
 
 
 # images and their boxes
@@ -198,13 +198,13 @@ def test_boxes_as_a_top(folder):
     text = layer(folder, "resize_height: 48 resize_width: 48", "", batch=1)
     net = bind(text, open_source=lambda spec, phase, at: open_source(spec, phase, at, 1), dtype="float32")
     assert net.blobs["boxes"].shape == (2, 7)
-    found = []
+    actual = []
     for _ in range(4):
         net.forward()
-        found.append(net.blobs["boxes"].copy())
-    assert [rows[:, 5:].tolist() for rows in found[:2]] == [[[1, 0], [2, 0]], [[3, 1], [1, 0]]]
-    np.testing.assert_array_equal(found[2], [[0, 1, 1, 2, 2, 1, 1]], "a batch without boxes")
-    np.testing.assert_array_equal(found[3], found[0])
+        actual.append(net.blobs["boxes"].copy())
+    assert [rows[:, 5:].tolist() for rows in actual[:2]] == [[[1, 0], [2, 0]], [[3, 1], [1, 0]]]
+    np.testing.assert_array_equal(actual[2], [[0, 1, 1, 2, 2, 1, 1]], "a batch without boxes")
+    np.testing.assert_array_equal(actual[3], actual[0])
     net.close()
 
 

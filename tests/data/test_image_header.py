@@ -96,11 +96,11 @@ def test_sound_files_are_decoded(name):
 @pytest.mark.parametrize("decode", [images.decode, images.decode_labels])
 @pytest.mark.parametrize("name", FALSE)
 def test_false_files_are_refused(monkeypatch, name, decode):
-    content, said = FALSE[name]
+    content, message = FALSE[name]
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
     with pytest.raises(ValueError, match="^the (PNG|JPEG|GIF|TIFF)( 2000)? ") as caught:
         decode(content)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_limit_of_pixels_may_be_set(monkeypatch):

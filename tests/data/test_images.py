@@ -23,9 +23,9 @@ def encoded(image, kind=".png"):
 
 
 def test_colour_comes_channels_first_and_blue_first(picture):
-    found = decode(encoded(picture))
-    np.testing.assert_array_equal(found, picture.transpose(2, 0, 1))
-    assert channels_last(found).base is not None and np.shares_memory(channels_last(found), found), (
+    actual = decode(encoded(picture))
+    np.testing.assert_array_equal(actual, picture.transpose(2, 0, 1))
+    assert channels_last(actual).base is not None and np.shares_memory(channels_last(actual), actual), (
         "OpenCV gets its pixels back uncopied"
     )
 
@@ -33,8 +33,8 @@ def test_colour_comes_channels_first_and_blue_first(picture):
 @pytest.mark.parametrize("color, channels", [(True, 3), (False, 1), (None, 1)])
 def test_gray_files(picture, color, channels):
     gray = np.ascontiguousarray(picture[..., 1])
-    found = decode(encoded(gray), color)
-    np.testing.assert_array_equal(found, np.repeat(gray[None], channels, 0))
+    actual = decode(encoded(gray), color)
+    np.testing.assert_array_equal(actual, np.repeat(gray[None], channels, 0))
 
 
 def test_forced_channels_convert_16_bits_to_8():
@@ -70,8 +70,8 @@ def test_resize_without_opencv(monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     images.opencv.cache_clear()
     try:
-        said = "resizing images needs opencv-python-headless, which is not installed"
-        with pytest.raises(CaffeliteError, match=said):
+        message = "resizing images needs opencv-python-headless, which is not installed"
+        with pytest.raises(CaffeliteError, match=message):
             resize(np.zeros((3, 4, 4), np.uint8), 2, 2)
     finally:
         images.opencv.cache_clear()

@@ -17,8 +17,8 @@ def test_all_labels_of_a_sorted_list(source, tmp_path):
         f'type: "ImageData" top: "d" top: "l" image_data_param {{ source: "{tmp_path}/list.txt" root_folder: '
         f'"{tmp_path}/" }}'
     )
-    found = labels(opened, 1)
-    assert found.whole and found.values.max() == 2 and len(found.values) == 9000
+    actual = labels(opened, 1)
+    assert actual.whole and actual.values.max() == 2 and len(actual.values) == 9000
     assert not len(labels(opened, 0).values)
 
 
@@ -26,8 +26,8 @@ def test_all_labels_of_a_sorted_list(source, tmp_path):
 def test_the_head_of_a_database_is_not_all(source, records, most, whole):
     path = records([pb.Datum(channels=1, height=1, width=1, data=b"a", label=i) for i in range(6)])
     opened = source(f'type: "Data" top: "d" top: "l" data_param {{ source: "{path}" backend: LMDB batch_size: 2 }}')
-    found = labels(opened, 1, most)
-    assert found.whole == whole and found.values.tolist() == list(range(min(most, 6)))
+    actual = labels(opened, 1, most)
+    assert actual.whole == whole and actual.values.tolist() == list(range(min(most, 6)))
 
 
 @pytest.mark.parametrize("most, rows", [(10, 1), (40, 2), (1000, 6)])
@@ -37,5 +37,5 @@ def test_label_maps_are_counted_by_their_places(source, tmp_path, most, rows):
         file["label"] = maps
     (tmp_path / "list.txt").write_text("a.h5\na.h5\n")
     opened = source(f'type: "HDF5Data" top: "label" hdf5_data_param {{ source: "{tmp_path}/list.txt" batch_size: 2 }}')
-    found = labels(opened, 0, most)
-    assert found.whole == (most == 1000) and set(found.values) == set(range(rows))
+    actual = labels(opened, 0, most)
+    assert actual.whole == (most == 1000) and set(actual.values) == set(range(rows))

@@ -74,8 +74,8 @@ def test_what_is_no_leveldb(tmp_path, level):
 def test_one_without_its_manifest(tmp_path, level):
     plyvel.DB(str(tmp_path / "db"), create_if_missing=True).close()
     next((tmp_path / "db").glob("MANIFEST*")).unlink()
-    said = "db: cannot open the LevelDB: Corruption: CURRENT points to .*; copy or make it again"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "db: cannot open the LevelDB: Corruption: CURRENT points to .*; copy or make it again"
+    with pytest.raises(CaffeliteError, match=message):
         level(tmp_path / "db")
 
 

@@ -22,15 +22,15 @@ def test_every_mistake_of_a_list_is_reported_with_its_line(tmp_path):
     (tmp_path / "l.txt").write_text("a.jpg 0\nb.jpg cat\nc.jpg\nd.jpg 1.5\ne.jpg 16777217\nf.jpg ²\n")
     with pytest.raises(Mistakes) as mistake:
         read_list(tmp_path / "l.txt")
-    said = str(mistake.value).replace(f"{tmp_path}/", "").split("\n")
-    assert [line.split(";")[0] for line in said] == [
+    message = str(mistake.value).replace(f"{tmp_path}/", "").split("\n")
+    assert [line.split(";")[0] for line in message] == [
         "l.txt:2: the label is no number",
         "l.txt:3: no label",
         "l.txt:4: the label is no number",
         "l.txt:5: the label is too large",
         "l.txt:6: the label is no number",
     ]
-    assert 'found "cat"' in said[0]
+    assert 'found "cat"' in message[0]
 
 
 def test_numbers_of_thousands_of_digits(tmp_path):
@@ -67,8 +67,8 @@ def test_a_list_that_is_no_text(tmp_path):
     ],
 )
 def test_a_folder_around_the_class_folders(files, classes):
-    listed, found = list_classes(files, "w")
-    assert found == classes and names(listed) == files
+    listed, actual = list_classes(files, "w")
+    assert actual == classes and names(listed) == files
 
 
 def test_a_list_that_is_empty_or_missing(tmp_path):
@@ -90,12 +90,12 @@ def test_classes_are_labelled_in_the_order_of_their_names():
 def test_what_is_no_image_of_a_class_is_reported():
     with pytest.raises(Mistakes) as mistake:
         list_classes(["cat/a.jpg", "cat/notes.txt", "list.txt", "dgo/b.jpg"], "root", ["cat", "dog"])
-    for said in (
+    for message in (
         "root/cat/notes.txt: not an image",
         "root/list.txt: a file that is in no class",
         "root/dgo: another class",
     ):
-        assert said in str(mistake.value)
+        assert message in str(mistake.value)
     with pytest.raises(CaffeliteError, match="root: no class folders"):
         list_classes(["a.jpg"], "root")
 

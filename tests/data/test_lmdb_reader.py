@@ -100,9 +100,9 @@ def test_a_reader_released_while_another_opens(tmp_path, monkeypatch):
 
     class Collecting(dict):
         def get(self, key):
-            found = super().get(key)
+            actual = super().get(key)
             old.clear()  # as the garbage collector may
-            return found
+            return actual
 
     monkeypatch.setattr(lmdb_reader, "_opened", Collecting(lmdb_reader._opened))
     new = Lmdb(path)
@@ -165,8 +165,8 @@ def test_without_a_lock_a_change_is_reported(tmp_path, monkeypatch, open_):
     assert list(db.walk()) == sorted(written.items()), "one transaction leaves the pages of the one before"
     rewrite(tmp_path / "db", 3)
     for read in (lambda: list(db.walk()), lambda: db.read([299, 0])):
-        said = "db: the LMDB has changed while it was read.*end the program that writes"
-        with pytest.raises(CaffeliteError, match=said):
+        message = "db: the LMDB has changed while it was read.*end the program that writes"
+        with pytest.raises(CaffeliteError, match=message):
             read()
 
 
@@ -256,7 +256,7 @@ def test_no_record_is_returned_for_another_after_an_error(tmp_path, open_):
 def test_damaged_pages_end_in_one_line(tmp_path):
     """Records, or an error that names the database."""
     file = write(tmp_path / "db", pairs(120).items(), lock=False) / "data.mdb"
-    whole, rng, said, opened = file.read_bytes(), random.Random(5), 0, set(lmdb_reader._opened)
+    whole, rng, message, opened = file.read_bytes(), random.Random(5), 0, set(lmdb_reader._opened)
     for _ in range(400):
         data = fuzz_mutants.lmdb(whole, rng)
         file.write_bytes(data)
@@ -268,9 +268,9 @@ def test_damaged_pages_end_in_one_line(tmp_path):
             finally:
                 db.close()
         except CaffeliteError as mistake:
-            said += str(mistake).startswith(f"{tmp_path}/db: ") and str(mistake).isprintable()
+            message += str(mistake).startswith(f"{tmp_path}/db: ") and str(mistake).isprintable()
             continue
-    assert 50 < said < 400
+    assert 50 < message < 400
     assert set(lmdb_reader._opened) <= opened
 
 

@@ -35,8 +35,8 @@ def test_sums_beyond_float32_stay_exact(records):
 
 def test_records_that_do_not_go_together(records, images):
     path = records([datum(images[0]), datum(images[1][:, :5])])
-    said = 'db: record "00000001": unlike the first; expected 3×6×5 of uint8, found 3×5×5 of uint8'
-    with pytest.raises(CaffeliteError, match=said):
+    message = 'db: record "00000001": unlike the first; expected 3×6×5 of uint8, found 3×5×5 of uint8'
+    with pytest.raises(CaffeliteError, match=message):
         compute_mean(path)
     path = records([datum(images[0]), datum(images[1].astype(np.float32))], "types")
     with pytest.raises(CaffeliteError, match="expected 3×6×5 of uint8, found 3×6×5 of float32"):

@@ -73,8 +73,8 @@ def test_a_resume_and_several_processes_see_the_same_samples(folder):
     whole = batches(source(MIXUP, "shuffle: true"), 12)
     later = source(MIXUP, "shuffle: true")
     later.seek(5 * BATCH)
-    for expected, found in zip(whole, batches(later, 7), strict=True):
-        np.testing.assert_array_equal(expected[5 * BATCH :], found)
+    for expected, actual in zip(whole, batches(later, 7), strict=True):
+        np.testing.assert_array_equal(expected[5 * BATCH :], actual)
     processes = [batches(source(MIXUP, "shuffle: true", shard=Shard(rank, 3)), 4) for rank in range(3)]
     for top, expected in enumerate(whole):
         parts = [each[top].reshape(4, BATCH, *expected.shape[1:]) for each in processes]

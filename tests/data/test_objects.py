@@ -48,18 +48,18 @@ def converted(folder, images):
 def test_voc_and_coco_give_the_same_boxes(folder):
     images, classes = objects.read_coco(folder / "coco.json")
     assert classes == ["background", "cat", "ant"]
-    done, found = converted(folder, images)
+    done, actual = converted(folder, images)
     assert (done.images, done.cut, done.empty, dict(done.objects)) == (2, 2, 1, {1: 2, 2: 1})
     assert done.sizes == ["a 40 40", "b 40 40"]
     expected = np.array([[10, 5, 30, 25], [35, 35, 40, 39], [0, 2, 20, 40]]) / 40
-    np.testing.assert_allclose(found[0].boxes, expected, atol=1e-7)
-    assert found[0].others.tolist() == [[1, 0, 0], [1, 1, 0], [2, 0, 1]] and not len(found[1].boxes)
+    np.testing.assert_allclose(actual[0].boxes, expected, atol=1e-7)
+    assert actual[0].others.tolist() == [[1, 0, 0], [1, 1, 0], [2, 0, 1]] and not len(actual[1].boxes)
     images, classes = objects.read_voc(
         objects.read_list(folder / "list.txt"), reader(str(folder)), ["background", "cat", "ant"]
     )
     other = converted(folder, images)[1]
-    np.testing.assert_array_equal(other[0].boxes, found[0].boxes)
-    np.testing.assert_array_equal(other[0].others, found[0].others)
+    np.testing.assert_array_equal(other[0].boxes, actual[0].boxes)
+    np.testing.assert_array_equal(other[0].others, actual[0].others)
 
 
 def test_voc_classes_and_first_pixel(folder):

@@ -166,9 +166,9 @@ def test_shares_together_read_what_one_alone_would(size):
         source.shard = share
         with source:
             source.seek(start)
-            found = [source.next()[0].copy() for _ in range(rounds)]
+            actual = [source.next()[0].copy() for _ in range(rounds)]
             assert source.position == start + rounds * batch * share.size
-        return found
+        return actual
 
     for start in (0, 7):
         whole = numbers(2 * size, Shard(), start, 4)
@@ -188,9 +188,9 @@ def test_divided_sources_return_the_parts_of_a_batch(rank):
             source.divide(part, 3)
         with source:
             source.seek(24)
-            found = [source.next()[0].copy() for _ in range(4)]
+            actual = [source.next()[0].copy() for _ in range(4)]
             assert source.position == 24 + 4 * 12
-        return found
+        return actual
 
     whole, parts = numbers(None), [numbers(part) for part in range(3)]
     for i, batch in enumerate(whole):

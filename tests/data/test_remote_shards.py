@@ -114,9 +114,9 @@ def labels(source: str, count: int = 30, **fields) -> list[int]:
         for _ in range(count // 5):
             batch = opened.draw()
             pixels, picks = batch.images()
-            found = batch.arrays[-1].ravel().astype(int).tolist()
-            assert pixels[picks[:, 0]].reshape(5, -1)[:, 0].tolist() == found
-            seen += found
+            actual = batch.arrays[-1].ravel().astype(int).tolist()
+            assert pixels[picks[:, 0]].reshape(5, -1)[:, 0].tolist() == actual
+            seen += actual
     finally:
         opened.close()
     return seen

@@ -67,14 +67,14 @@ def test_coco_and_voc_give_the_same_boxes(folder):
 
 
 def test_images_boxes_and_sizes(folder):
-    found, source = batches(folder, 3, text='source: "@coco.json" short_side: 0', tops=4)
+    actual, source = batches(folder, 3, text='source: "@coco.json" short_side: 0', tops=4)
     assert source.shapes == [(1, 3, 24, 30), (1, 3), (1, 5), (1, 1, 1, 8)] and source.varies and source.length == 3
-    data, info, boxes, ssd = found[0]
+    data, info, boxes, ssd = actual[0]
     pixels = annotations_pixels(folder / "a.png")
     assert (data.reshape(-1)[: pixels.size].reshape(pixels.shape) == pixels).all()
     assert info.tolist() == [[20, 30, 1]] and boxes.tolist() == [[3, 2, 8, 11, 1]]
     np.testing.assert_allclose(ssd[0, 0], [[0, 1, 0, 0.1, 0.1, 0.3, 0.6, 0]], rtol=1e-6)
-    assert found[2][2].tolist() == [[0, 0, 0, 0, -1]] and found[2][3][0, 0, 0, 0] == -1, "an image without objects"
+    assert actual[2][2].tolist() == [[0, 0, 0, 0, -1]] and actual[2][3][0, 0, 0, 0] == -1, "an image without objects"
     every, _ = batches(folder, 1, text='source: "@coco.json" short_side: 0 use_difficult: true')
     assert every[0][2][:, 4].tolist() == [1, 2]
 
@@ -102,12 +102,12 @@ def test_a_database_gives_the_same(folder, tmp_path):
 
 def test_resizing_scales_boxes(folder):
     text = 'source: "@coco.json" short_side: 40 max_size: 50'
-    found, source = batches(folder, 3, text=text, transform="mean_value: 9 scale: 0.5")
+    actual, source = batches(folder, 3, text=text, transform="mean_value: 9 scale: 0.5")
     assert source.shapes[0] == (1, 3, 40, 50)
     sizes = [[33, 50, 5 / 3], [50, 33, 5 / 3], [40, 40, 5 / 3]]
-    np.testing.assert_allclose([batch[1][0] for batch in found], sizes, rtol=1e-6)
-    np.testing.assert_allclose(found[0][2], [[5, 10 / 3, 40 / 3, 55 / 3, 1]], rtol=1e-5)
-    mean = found[2][0].reshape(-1)[: 3 * 40 * 40].mean()
+    np.testing.assert_allclose([batch[1][0] for batch in actual], sizes, rtol=1e-6)
+    np.testing.assert_allclose(actual[0][2], [[5, 10 / 3, 40 / 3, 55 / 3, 1]], rtol=1e-5)
+    mean = actual[2][0].reshape(-1)[: 3 * 40 * 40].mean()
     assert mean == pytest.approx((annotations_pixels(folder / "c.png").mean() - 9) / 2, rel=0.02)
 
 
@@ -130,12 +130,12 @@ def test_mirrored_boxes_follow(folder):
 
 def test_order_depends_on_the_position(folder):
     text = 'source: "@voc.txt" label_file: "@labels.txt" short_side: 0 shuffle: true'
-    found, _ = batches(folder, 9, text=text)
+    actual, _ = batches(folder, 9, text=text)
     with open_source(layer(folder, text), pb.TRAIN, NOWHERE, 3) as source:
         source.seek(4)
-        for expected in found[4:]:
+        for expected in actual[4:]:
             np.testing.assert_equal(source.next(), expected)
-    sizes = [tuple(batch[1][0, :2]) for batch in found]
+    sizes = [tuple(batch[1][0, :2]) for batch in actual]
     epochs = [tuple(sizes[k : k + 3]) for k in (0, 3, 6)]
     assert all(len(set(epoch)) == 3 for epoch in epochs) and len(set(epochs)) > 1
 

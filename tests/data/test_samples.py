@@ -213,8 +213,8 @@ def test_too_large_a_cache(opened, monkeypatch):
 
     for module in (samples, database):
         monkeypatch.setattr(module, "np", SimpleNamespace(**vars(np) | {"empty": full}))
-    said = "not enough memory to keep every image; found 0 MiB of images; leave cache out"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "not enough memory to keep every image; found 0 MiB of images; leave cache out"
+    with pytest.raises(CaffeliteError, match=message):
         opened("files", extra="cache: true")
     with pytest.raises(CaffeliteError, match="leave cache out"):
         opened("raw").next()
@@ -225,6 +225,6 @@ def test_types_that_differ(records, source):
     raw = pb.Datum(channels=1, height=2, width=2, data=image.tobytes())
     path = records([raw, pb.Datum(channels=1, height=2, width=2, float_data=[0.5] * 4)])
     layer = f'type: "Data" top: "data" data_param {{ source: "{path}" backend: LMDB batch_size: 2 }}'
-    said = 'record "00000001": images differ in type; expected uint8, as the first is, found float32'
-    with pytest.raises(CaffeliteError, match=said):
+    message = 'record "00000001": images differ in type; expected uint8, as the first is, found float32'
+    with pytest.raises(CaffeliteError, match=message):
         source(layer).next()

@@ -41,16 +41,16 @@ def source(
 
 def batches(*arguments, count: int = 1, **options):
     with source(*arguments, **options) as opened:
-        found = [[a.copy() for a in opened.next()] for _ in range(count)]
-        assert [a.shape for a in found[0]] == [tuple(s) for s in opened.shapes]
-        return found
+        actual = [[a.copy() for a in opened.next()] for _ in range(count)]
+        assert [a.shape for a in actual[0]] == [tuple(s) for s in opened.shapes]
+        return actual
 
 
 def test_labels_follow_the_crop_and_the_mirror(folder):
     body, tops = "mirror: true crop_height: 4 crop_width: 3", "ab"
-    found = batches(folder, "DenseImageData", body, "mean_value: 1 scale: 0.5", tops=tops, count=12)
+    actual = batches(folder, "DenseImageData", body, "mean_value: 1 scale: 0.5", tops=tops, count=12)
     flips, corners = set(), set()
-    for images, labels in found:
+    for images, labels in actual:
         np.testing.assert_array_equal(images[:, :1] * 2 + 1, labels)
         flips.add(bool(labels[0, 0, 0, 1] < labels[0, 0, 0, 0]))
         corners.add(labels[0, 0].min())
@@ -116,8 +116,8 @@ def test_windows_are_resized(folder):
 
 def test_factors_resize_both(folder):
     body, transform = "label_type: PIXEL", "crop_size: 4 scale_factors: 2 scale_factors: 1"
-    found = batches(folder, "ImageSegData", body, transform, count=8)
-    assert {bool((np.diff(labels[0, 0, 0]) == 0).any()) for _, labels, _ in found} == {True, False}
+    actual = batches(folder, "ImageSegData", body, transform, count=8)
+    assert {bool((np.diff(labels[0, 0, 0]) == 0).any()) for _, labels, _ in actual} == {True, False}
 
 
 def test_palette_numbers_are_labels(folder):

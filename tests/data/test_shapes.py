@@ -72,11 +72,11 @@ def test_coco_voc_and_masks_hold_the_drawn_boxes(folder, part):
         assert [(a["category_id"], a["bbox"], a["area"]) for a in mine] == expected
         voc = ElementTree.parse(folder / annotation).getroot()
         assert [voc.findtext(f"size/{side}") for side in ("width", "height", "depth")] == ["64", "64", "3"]
-        found = [
+        actual = [
             (o.findtext("name"), *(int(o.findtext(f"bndbox/{k}")) for k in ("xmin", "ymin", "xmax", "ymax")))
             for o in voc.iter("object")
         ]
-        assert found == [(shapes.CLASSES[b.label], b.xmin + 1, b.ymin + 1, b.xmax, b.ymax) for b in drawn.boxes]
+        assert actual == [(shapes.CLASSES[b.label], b.xmin + 1, b.ymin + 1, b.xmax, b.ymax) for b in drawn.boxes]
 
 
 def test_labels_are_listed_in_order(folder):

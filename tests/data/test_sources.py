@@ -96,8 +96,8 @@ def test_epochs_and_seeds_draw_different_flips(database, images, images_source):
 def test_shuffle_gives_each_record_once_a_round(database, images, images_source, size, batch):
     """In an order of its own each round, keyed by the seed; images go with their labels."""
     path = database(images)
-    found, label = take(images_source(path, batch, data="shuffle: true"), -(-70 // batch))
-    np.testing.assert_array_equal(found, images[label.astype(int)])
+    actual, label = take(images_source(path, batch, data="shuffle: true"), -(-70 // batch))
+    np.testing.assert_array_equal(actual, images[label.astype(int)])
     rounds = label[:70].reshape(10, 7)
     assert (np.sort(rounds) == np.arange(7)).all() and len(np.unique(rounds, axis=0)) > 8
     assert (take(images_source(path, 7, data="shuffle: true", seed=2), 10)[1].reshape(10, 7) != rounds).any()
@@ -129,8 +129,8 @@ def test_large_labels(records, images, images_source, size):
 
 def test_a_label_that_float32_cannot_hold(records, images, images_source):
     path = records([datum(images[0], 0), datum(images[1], (1 << 24) + 1)])
-    said = r'db: record "00000001": the label is not exact in float32; .*found 16777217'
-    with pytest.raises(CaffeliteError, match=said):
+    message = r'db: record "00000001": the label is not exact in float32; .*found 16777217'
+    with pytest.raises(CaffeliteError, match=message):
         images_source(path).next()
 
 
@@ -179,8 +179,8 @@ def test_sizes_may_differ_under_a_crop(records, images, images_source, size):
 
 def test_a_record_smaller_than_the_crop_is_named(records, images, images_source, size):
     path = records([datum(images[0]), datum(images[1, :, :2].copy())])
-    said = r'record "00000001": .*crop_size is larger than the image; expected at most 2, found 3'
-    with pytest.raises(CaffeliteError, match=said):
+    message = r'record "00000001": .*crop_size is larger than the image; expected at most 2, found 3'
+    with pytest.raises(CaffeliteError, match=message):
         images_source(path, more="transform_param { crop_size: 3 }").next()
 
 
@@ -219,8 +219,8 @@ def test_a_file_that_is_no_database(tmp_path, images_source):
 def test_backend_left_at_its_default(database, images, source):
     path = database(images)
     layer = 'type: "Data" top: "data" data_param {{ source: "{}" batch_size: 2 }}'
-    said = r"holds an LMDB, not a LevelDB, the default of backend; write backend: LMDB"
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"holds an LMDB, not a LevelDB, the default of backend; write backend: LMDB"
+    with pytest.raises(CaffeliteError, match=message):
         source(layer.format(path))
 
 

@@ -14,16 +14,16 @@ def datum(image, label=0, **more):
 
 
 def test_counts(records, images):
-    found = survey(records([datum(image, i % 3) for i, image in enumerate(images)]))
-    assert found.count == 7 and found.kinds == {"pixels": 7} and found.shapes == {(3, 6, 5): 7}
-    assert found.labels == {0: 3, 1: 2, 2: 2}
-    assert not found.unreadable and not found.odd and not found.duplicates()
+    actual = survey(records([datum(image, i % 3) for i, image in enumerate(images)]))
+    assert actual.count == 7 and actual.kinds == {"pixels": 7} and actual.shapes == {(3, 6, 5): 7}
+    assert actual.labels == {0: 3, 1: 2, 2: 2}
+    assert not actual.unreadable and not actual.odd and not actual.duplicates()
 
 
 def test_records_that_cannot_be_read(records, images):
     jpeg = cv2.imencode(".jpg", np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8))[1].tobytes()
     cut = pb.Datum(data=jpeg[:-600], encoded=True)
-    found = survey(
+    actual = survey(
         records(
             [
                 datum(images[0]),
@@ -35,11 +35,11 @@ def test_records_that_cannot_be_read(records, images):
             ]
         )
     )
-    assert found.count == 6 and list(found.unreadable) == ["00000001", "00000002", "00000003", "00000004", "00000005"]
-    said = list(found.unreadable.values())
-    assert "Datum" in said[0] and "decoded" in said[1] and "90 values, but its header states 3×99×5" in said[2]
-    assert "0 values" in said[3]
-    assert said[4] == "the JPEG is cut short"
+    assert actual.count == 6 and list(actual.unreadable) == ["00000001", "00000002", "00000003", "00000004", "00000005"]
+    message = list(actual.unreadable.values())
+    assert "Datum" in message[0] and "decoded" in message[1] and "90 values, but its header states 3×99×5" in message[2]
+    assert "0 values" in message[3]
+    assert message[4] == "the JPEG is cut short"
 
 
 def test_what_is_odd(records, images):
@@ -53,17 +53,17 @@ def test_what_is_odd(records, images):
         "both bytes and floats": datum(images[3], float_data=[1.0]),
     }
     others = [datum(image) for image in np.random.default_rng(1).integers(0, 256, (30, 3, 6, 5)).astype(np.uint8)]
-    found = survey(records([*strange.values(), *others]))
-    assert not found.unreadable and len(found.odd) == len(strange)
-    for i, said in enumerate(strange):
-        assert said in found.odd[f"{i:08d}"]
+    actual = survey(records([*strange.values(), *others]))
+    assert not actual.unreadable and len(actual.odd) == len(strange)
+    for i, message in enumerate(strange):
+        assert message in actual.odd[f"{i:08d}"]
 
 
 def test_other_channels_are_reported_other_shapes_are_not(records):
     random = np.random.default_rng(2)
     sizes = [(3, 4 + i, 5) for i in range(6)] + [(1, 20, 5)]
-    found = survey(records([datum(random.integers(0, 256, size).astype(np.uint8)) for size in sizes]))
-    assert found.odd == {"00000006": "1 channels among 3"}
+    actual = survey(records([datum(random.integers(0, 256, size).astype(np.uint8)) for size in sizes]))
+    assert actual.odd == {"00000006": "1 channels among 3"}
 
 
 def test_duplicates_within_and_between_sets(records, images):
@@ -86,8 +86,8 @@ def test_near_duplicates_within_and_between_sets(records):
     here = survey(records([datum(i.transpose(2, 0, 1)) for i in (*scenes, darker, first)], "here"), search_near=True)
     there = survey(records([datum(i.transpose(2, 0, 1), 1) for i in (smaller, jpeg)], "there"), search_near=True)
     assert here.near_duplicates() == [(("00000000", 0), ("00000012", 0))]
-    found = {(a[0], b[0]) for a, b in here.near_shared(there)}
-    assert found == {(a, b) for a in ("00000000", "00000012") for b in ("00000000", "00000001")}
+    actual = {(a[0], b[0]) for a, b in here.near_shared(there)}
+    assert actual == {(a, b) for a in ("00000000", "00000012") for b in ("00000000", "00000001")}
 
 
 def test_no_database(tmp_path, records):
@@ -106,15 +106,15 @@ def test_folders_and_lists_of_image_files(tmp_path, monkeypatch):
         cv2.imwrite(str(tmp_path / "set" / name), image)
     (tmp_path / "set/dog/b.png").write_bytes((tmp_path / "set/cat/a.png").read_bytes())
     (tmp_path / "set/dog/c.jpg").write_bytes(b"no image")
-    found = survey("set")
-    assert (found.count, found.labels, found.shapes) == (5, {0: 2, 1: 2}, {(3, 9, 8): 4})
-    assert list(found.unreadable) == ["dog/c.jpg"] and found.kinds == {"image files": 4}
-    assert found.duplicates() == [[("cat/a.png", 0), ("dog/b.png", 1)]]
+    actual = survey("set")
+    assert (actual.count, actual.labels, actual.shapes) == (5, {0: 2, 1: 2}, {(3, 9, 8): 4})
+    assert list(actual.unreadable) == ["dog/c.jpg"] and actual.kinds == {"image files": 4}
+    assert actual.duplicates() == [[("cat/a.png", 0), ("dog/b.png", 1)]]
     (tmp_path / "list.txt").write_text("set/dog/b.png 1\nset/none.png -1\n")
     (tmp_path / "table.csv").write_text("file,label\nset/dog/b.png,1\n")
     listed = survey("list.txt")
     assert list(listed.unreadable) == ["set/none.png"] and [*listed.shared(survey("table.csv"))]
-    assert [here for here, _ in listed.shared(found)] == [[("set/dog/b.png", 1)]]
+    assert [here for here, _ in listed.shared(actual)] == [[("set/dog/b.png", 1)]]
 
 
 def test_rows_of_hdf5_files(tmp_path):
@@ -123,9 +123,9 @@ def test_rows_of_hdf5_files(tmp_path):
     x[4, 1], y[6] = np.nan, np.inf
     write_hdf5(tmp_path / "rows.h5", {"data": x, "label": y})
     for name in ("rows.h5", "rows.txt"):
-        found = survey(tmp_path / name)
-        assert found.count == 10 and found.shapes == {(2,): 10} and found.labels == {0: 3, 1: 3, 2: 3}
-        assert {key.rpartition("row ")[2]: said for key, said in found.odd.items()} == {
+        actual = survey(tmp_path / name)
+        assert actual.count == 10 and actual.shapes == {(2,): 10} and actual.labels == {0: 3, 1: 3, 2: 3}
+        assert {key.rpartition("row ")[2]: message for key, message in actual.odd.items()} == {
             "4": "a value that is not finite",
             "6": 'a value of "label" that is not finite',
         }

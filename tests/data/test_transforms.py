@@ -63,13 +63,13 @@ def test_test_phase_crops_the_centre(images):
 def test_crops_that_are_not_square(images):
     """crop_h and crop_w, crop_size where one is missing."""
     for text, (high, wide) in {"crop_h: 2 crop_w: 5": (2, 5), "crop_w: 1 crop_size: 4": (4, 1)}.items():
-        found = run(transform(text, (3, 6, 5), pb.TEST), images)
+        actual = run(transform(text, (3, 6, 5), pb.TEST), images)
         np.testing.assert_array_equal(
-            found, images[:, :, (6 - high) // 2 :, (5 - wide) // 2 :][:, :, :high, :wide].astype(np.float32)
+            actual, images[:, :, (6 - high) // 2 :, (5 - wide) // 2 :][:, :, :high, :wide].astype(np.float32)
         )
-    found = run(transform("crop_h: 3 crop_w: 2", (3, 6, 5)), images, 4)
+    actual = run(transform("crop_h: 3 crop_w: 2", (3, 6, 5)), images, 4)
     for image, row, (top, left) in zip(
-        images, found, below(per_sample(KEY, 4, len(images))[:, 1:3], np.array([4, 4])).astype(int), strict=True
+        images, actual, below(per_sample(KEY, 4, len(images))[:, 1:3], np.array([4, 4])).astype(int), strict=True
     ):
         np.testing.assert_array_equal(row, image[:, top : top + 3, left : left + 2].astype(np.float32))
 

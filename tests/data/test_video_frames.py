@@ -37,9 +37,9 @@ def batches(folder, body, transform="", phase=pb.TEST, lines="", count=1):
     layer = upgrade_net(document.message, document.locate).message.layer[0]
     assert layer.type == "VideoFrames"
     with open_source(layer, phase, document.locate.at("layer", 0), 5) as source:
-        found = [[a.copy() for a in source.next()] for _ in range(count)]
-        assert [a.shape for a in found[0]] == [tuple(shape) for shape in source.shapes]
-    return found
+        actual = [[a.copy() for a in source.next()] for _ in range(count)]
+        assert [a.shape for a in actual[0]] == [tuple(shape) for shape in source.shapes]
+    return actual
 
 
 RGB = 'modality: RGB name_pattern: "image_%04d.png"'
@@ -55,11 +55,11 @@ def test_test_takes_the_middle_of_each_segment(folder):
 
 
 def test_train_draws_the_first_frame_in_each_segment(folder):
-    found = batches(folder, f"{RGB} num_segments: 2 grayscale: true", "mean_value: 1", pb.TRAIN, count=16)
-    first = np.array([images[0, :, 0, 1] for images, _ in found])
+    actual = batches(folder, f"{RGB} num_segments: 2 grayscale: true", "mean_value: 1", pb.TRAIN, count=16)
+    first = np.array([images[0, :, 0, 1] for images, _ in actual])
     assert set(first[:, 0]) == {1, 2, 3, 4} and set(first[:, 1]) == {5, 6, 7, 8}
     again = batches(folder, f"{RGB} num_segments: 2 grayscale: true", "mean_value: 1", pb.TRAIN, count=16)
-    np.testing.assert_array_equal(again[7][0], found[7][0])
+    np.testing.assert_array_equal(again[7][0], actual[7][0])
 
 
 def test_regions_of_flows_of_several_frames(folder):
@@ -72,9 +72,9 @@ def test_regions_of_flows_of_several_frames(folder):
 
 def test_a_mirrored_flow_is_inverted_along_x(folder):
     text = "mirror: true is_flow: true"
-    found = batches(folder, f"{FLOW} new_length: 9", text, lines=f"long {FRAMES} 1\n", count=8)
+    actual = batches(folder, f"{FLOW} new_length: 9", text, lines=f"long {FRAMES} 1\n", count=8)
     flips = set()
-    for images, _ in found:
+    for images, _ in actual:
         flipped = bool(images[0, 0, 0, 0] != 50)
         flips.add(flipped)
         numbers = images[0, :, 0, 2]
@@ -136,8 +136,8 @@ def first_frames(folder, body, lines, phase=pb.TEST, count=1, transform=""):
     text = f'layer {{ name: "v" type: "VideoClips" top: "a" top: "b" video_data_param {{ {named} }}'
     document = prototxt.parse(f"{text} transform_param {{ {transform} }} }}", pb.NetParameter, "net.prototxt")
     with open_source(document.message.layer[0], phase, document.locate.at("layer", 0), 5) as source:
-        found = [[a.copy() for a in source.next()] for _ in range(count)]
-    return [(np.round(images.mean((2, 3)) / 4).astype(int).tolist(), labels.tolist()) for images, labels in found]
+        actual = [[a.copy() for a in source.next()] for _ in range(count)]
+    return [(np.round(images.mean((2, 3)) / 4).astype(int).tolist(), labels.tolist()) for images, labels in actual]
 
 
 def frames_of(first):
@@ -146,8 +146,8 @@ def frames_of(first):
 
 @pytest.mark.parametrize(("name", "zero", "body"), [("images", 1, "use_image: true"), ("film.avi", 0, "")])
 def test_a_clip_begins_at_the_frame_of_its_line(clips, name, zero, body):
-    found = first_frames(clips, f"{body} new_length: 3", f"{name} {zero + 3} 7\n{name} {zero + 7} 8\n")
-    assert found == [([frames_of(3), frames_of(7)], [7, 8])]
+    actual = first_frames(clips, f"{body} new_length: 3", f"{name} {zero + 3} 7\n{name} {zero + 7} 8\n")
+    assert actual == [([frames_of(3), frames_of(7)], [7, 8])]
 
 
 @pytest.mark.parametrize(("lines", "body"), [("images 12 1\n", "use_image: true"), ("film.avi 1\n", "")])
@@ -158,8 +158,8 @@ def test_clips_that_begin_at_random(clips, lines, body):
 
 
 def test_a_mean_per_colour_is_of_all_frames(clips):
-    found = first_frames(clips, "use_image: true new_length: 3", "images 1 1\n", transform="mean_value: [4, 8, 12]")
-    assert found[0][0][0] == [n - less for n, less in zip(frames_of(0), np.repeat([1, 2, 3], 3), strict=True)]
+    actual = first_frames(clips, "use_image: true new_length: 3", "images 1 1\n", transform="mean_value: [4, 8, 12]")
+    assert actual[0][0][0] == [n - less for n, less in zip(frames_of(0), np.repeat([1, 2, 3], 3), strict=True)]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ SIZE = 8
 def pictures(tmp_path):
     """Two images H×W×C on disk."""
     rng = np.random.default_rng(5)
-    found = [rng.integers(0, 256, shape).astype(np.uint8) for shape in ((20, 30, 3), (25, 16, 3))]
-    for i, image in enumerate(found):
+    actual = [rng.integers(0, 256, shape).astype(np.uint8) for shape in ((20, 30, 3), (25, 16, 3))]
+    for i, image in enumerate(actual):
         cv2.imwrite(str(tmp_path / f"w {i}.png"), image)
-    return found
+    return actual
 
 
 OBJECTS = [[(3, 0.9, 2, 3, 12, 18), (1, 0.6, 20, 0, 29, 9)], [(2, 1.0, 0, 0, 15, 24)]]

@@ -153,7 +153,7 @@ def test_a_full_disk_is_called_so(tmp_path, backend):
         os._exit(0)
     os.waitpid(child, 0)
     os.close(write)
-    with open(read) as said:
-        text = said.read()
+    with open(read) as message:
+        text = message.read()
         assert "cannot write: " in text and "File too large" in text and "b'" not in text
     assert not list(tmp_path.iterdir())

@@ -58,8 +58,8 @@ def test_only_training_s_fields_go(test_graph):
 
 
 def test_chance_goes_and_the_rest_of_the_transform_stays(test_graph):
-    found = convert(test_graph("alexnet/train_val.prototxt")).message.layer[0].transform_param
-    assert {f.name for f, _ in found.ListFields()} == {"crop_size", "mean_value"}
+    actual = convert(test_graph("alexnet/train_val.prototxt")).message.layer[0].transform_param
+    assert {f.name for f, _ in actual.ListFields()} == {"crop_size", "mean_value"}
 
 
 def test_a_region_detector_keeps_the_transform_of_its_images(test_graph):

@@ -35,19 +35,19 @@ def picture(tmp_path, seed):
 
 
 def test_mean_scale_crop_and_size(picture):
-    found = prepared(
+    actual = prepared(
         3, "mean_value: 10 mean_value: 20 mean_value: 30 scale: 0.5 crop_h: 4 crop_w: 5", "height: 8 width: 10"
     )
-    image, notes = found.fitted(found.decode(picture()))
+    image, notes = actual.fitted(actual.decode(picture()))
     assert notes == [] and image.shape == (3, 8, 10)
     expected = (picture.pixels[2:6, 2:7].transpose(2, 0, 1).astype(float) - np.array([10, 20, 30])[:, None, None]) / 2
-    np.testing.assert_allclose(found.views(image)[0], expected)
+    np.testing.assert_allclose(actual.views(image)[0], expected)
 
 
 def test_size_is_the_input_s_where_none_is_named(picture):
-    found = prepared(3)
+    actual = prepared(3)
     np.testing.assert_array_equal(
-        found.fitted(found.decode(picture()))[0], cv2.resize(picture.pixels, (5, 4)).transpose(2, 0, 1)
+        actual.fitted(actual.decode(picture()))[0], cv2.resize(picture.pixels, (5, 4)).transpose(2, 0, 1)
     )
 
 
@@ -62,9 +62,9 @@ def test_channel_order_and_gray(picture):
 
 
 def test_ten_views_are_corners_middle_and_mirrors(picture):
-    found = prepared(3, "crop_h: 4 crop_w: 5 scale: 2", "height: 8 width: 10")
+    actual = prepared(3, "crop_h: 4 crop_w: 5 scale: 2", "height: 8 width: 10")
     whole = picture.pixels.transpose(2, 0, 1)
-    views = found.views(found.fitted(found.decode(picture()))[0], oversample=True)
+    views = actual.views(actual.fitted(actual.decode(picture()))[0], oversample=True)
     corners = [(0, 0), (0, 5), (4, 0), (4, 5), (2, 2)]
     for i, (top, left) in enumerate(corners):
         cut = 2.0 * whole[:, top : top + 4, left : left + 5]
@@ -77,25 +77,25 @@ def test_transparent_is_white(channels, picture):
     image = np.zeros((4, 5, 4), np.uint8)
     image[1, 1] = (0, 0, 255, 255)
     image[2, 2, 3] = 51
-    found = prepared(channels).decode(picture("a.png", image))
-    assert (found[:, 0] == 255).all() and (found[:, 2, 2] == 204).all()
-    assert found[:, 1, 1].tolist() == ([0, 0, 255] if channels == 3 else [76])
+    actual = prepared(channels).decode(picture("a.png", image))
+    assert (actual[:, 0] == 255).all() and (actual[:, 2, 2] == 204).all()
+    assert actual[:, 1, 1].tolist() == ([0, 0, 255] if channels == 3 else [76])
 
 
 def test_sixteen_bits(picture):
-    found = prepared(1).decode(picture("deep.png", np.full((4, 5), 65535, np.uint16)))
-    assert found.dtype == np.uint8 and (found == 255).all()
+    actual = prepared(1).decode(picture("deep.png", np.full((4, 5), 65535, np.uint16)))
+    assert actual.dtype == np.uint8 and (actual == 255).all()
 
 
 def test_signs_are_inverted_and_fitted(picture):
     image = np.full((60, 60), 230, np.uint8)
     image[20:50, 30:40] = 10
-    found = prepared(1, how="ground: DARK sign_size: 4")
-    fitted, notes = found.fitted(found.decode(picture("s.png", image)))
+    actual = prepared(1, how="ground: DARK sign_size: 4")
+    fitted, notes = actual.fitted(actual.decode(picture("s.png", image)))
     assert notes == ["inverted, dark on light", "fitted"] and fitted.shape == (1, 4, 5)
     assert (fitted[0].max(1) > 200).all()
     own = image[18:22, 28:33]
-    taken, notes = found.fitted(own[None])
+    taken, notes = actual.fitted(own[None])
     assert notes == ["inverted, dark on light"] and (taken[0] == 255 - own).all()
 
 

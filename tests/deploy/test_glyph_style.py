@@ -19,8 +19,8 @@ def sign(tall: int, wide: int, at: tuple[int, int], shape=(28, 28), heavy_left=F
 
 def test_measure_ground_size_and_centre():
     middle = [sign(20, w, (4, (28 - w) // 2), heavy_left=w % 4 == 0) for w in (8, 10, 12, 14, 16)]
-    found = glyph_style.measure([image[None] for image in middle])
-    assert found == glyph_style.GlyphStyle(Deploy.DARK, 20, Deploy.BOX)
+    actual = glyph_style.measure([image[None] for image in middle])
+    assert actual == glyph_style.GlyphStyle(Deploy.DARK, 20, Deploy.BOX)
     assert glyph_style.measure([255 - image[None] for image in middle]) == glyph_style.GlyphStyle(
         Deploy.LIGHT, 20, Deploy.BOX
     )
@@ -45,9 +45,9 @@ def test_photographs_have_no_signs(seed):
 def test_ground(ground, light):
     image = sign(20, 10, (4, 9))
     image = 255 - image // 2 if light else image // 2 + 20
-    found, inverted = glyph_style.on_ground(image, ground)
+    actual, inverted = glyph_style.on_ground(image, ground)
     assert inverted == (light != (ground == Deploy.LIGHT))
-    assert (np.median(glyph_style.border(found)) > 127) == (ground == Deploy.LIGHT)
+    assert (np.median(glyph_style.border(actual)) > 127) == (ground == Deploy.LIGHT)
 
 
 def test_an_empty_picture_has_the_ground_it_shows():
@@ -64,21 +64,21 @@ def test_an_empty_picture_has_the_ground_it_shows():
 def test_fit_size_and_middle(ground, tall, wide):
     image = sign(tall, wide, (7, 31), (240, 180)) // 2 + 40
     image = 255 - image if ground == Deploy.LIGHT else image
-    found = glyph_style.center_glyph(image, (28, 28), Deploy(ground=ground, sign_size=20))
-    found = 255 - found if ground == Deploy.LIGHT else found
-    rows, columns = (np.flatnonzero((found > 40).any(axis)) for axis in (1, 0))
+    actual = glyph_style.center_glyph(image, (28, 28), Deploy(ground=ground, sign_size=20))
+    actual = 255 - actual if ground == Deploy.LIGHT else actual
+    rows, columns = (np.flatnonzero((actual > 40).any(axis)) for axis in (1, 0))
     assert max(np.ptp(rows), np.ptp(columns)) + 1 == 20
     assert np.ptp(rows) + 1 == pytest.approx(20 * tall / max(tall, wide), abs=1.1)
     assert [rows.mean() + 0.5, columns.mean() + 0.5] == pytest.approx([14, 14], abs=0.6)
-    assert found.max() == 255 and found[0].max() == 0
+    assert actual.max() == 255 and actual[0].max() == 0
 
 
 def test_fit_by_mass():
     image = sign(40, 40, (5, 5), (80, 80), heavy_left=True)
-    found = glyph_style.center_glyph(
+    actual = glyph_style.center_glyph(
         image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20, sign_centre=Deploy.MASS)
     ).astype(float)
-    middle = [(found.sum(1 - axis) * (np.arange(28) + 0.5)).sum() / found.sum() for axis in (0, 1)]
+    middle = [(actual.sum(1 - axis) * (np.arange(28) + 0.5)).sum() / actual.sum() for axis in (0, 1)]
     assert middle == pytest.approx([14, 14], abs=0.6)
 
 
@@ -89,5 +89,5 @@ def test_dirt_and_grain_are_not_ink(seed):
     clean = glyph_style.center_glyph(
         sign(60, 30, (20, 60), (120, 160)), (28, 28), Deploy(ground=Deploy.DARK, sign_size=20)
     )
-    found = glyph_style.center_glyph(image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20))
-    assert np.abs(found.astype(int) - clean).mean() < 6
+    actual = glyph_style.center_glyph(image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20))
+    assert np.abs(actual.astype(int) - clean).mean() < 6

@@ -27,10 +27,10 @@ def tree(tmp_path):
 
 
 def test_answers_grow_more_probable_and_say_less(tree):
-    found = tree().answers(np.array([0.4, 0.3, 0.2, 0.1]))
+    actual = tree().answers(np.array([0.4, 0.3, 0.2, 0.1]))
     scores = {"n01 beagle": 0.4, "dog": 0.7, "animal": 0.9, "anything": 1}
-    assert [(a.name, round(a.score, 6)) for a in found] == list(scores.items())
-    assert [a.bits for a in found] == pytest.approx([2, 1, 2 - np.log2(3), 0])
+    assert [(a.name, round(a.score, 6)) for a in actual] == list(scores.items())
+    assert [a.bits for a in actual] == pytest.approx([2, 1, 2 - np.log2(3), 0])
 
 
 def test_what_is_sure_needs_no_hedge(tree):
@@ -39,8 +39,8 @@ def test_what_is_sure_needs_no_hedge(tree):
 
 
 def test_a_class_in_two_groups_and_one_in_none(tree):
-    found = tree("pet\n  cat\n  n01\nclimber\n  cat\n  n02\n").answers(np.array([0.1, 0.4, 0.4, 0.1]))
-    assert [a.name for a in found] == ["n02 poodle", "climber", "anything"]
+    actual = tree("pet\n  cat\n  n01\nclimber\n  cat\n  n02\n").answers(np.array([0.1, 0.4, 0.4, 0.1]))
+    assert [a.name for a in actual] == ["n02 poodle", "climber", "anything"]
 
 
 @pytest.mark.parametrize(

@@ -50,16 +50,16 @@ def test_mean_over_the_rows_of_batches():
 
 def test_each_object_is_found_once():
     known = np.array([[0.0, 0, 10, 10], [20, 0, 30, 10]])
-    found = np.array([[0.0, 0, 10, 9], [0, 0, 10, 10], [20, 0, 30, 10], [50, 50, 60, 60]])
+    actual = np.array([[0.0, 0, 10, 9], [0, 0, 10, 10], [20, 0, 30, 10], [50, 50, 60, 60]])
     scores, easy = np.array([0.9, 0.8, 0.7, 0.6]), np.zeros(2, bool)
-    right, counted = precision.judge(found, scores, known, easy, 0.5)
+    right, counted = precision.judge(actual, scores, known, easy, 0.5)
     assert right.tolist() == [True, False, True, False] and counted.all()
-    right, counted = precision.judge(found, scores, known, np.array([False, True]), 0.5)
+    right, counted = precision.judge(actual, scores, known, np.array([False, True]), 0.5)
     assert right.tolist() == [True, False, False, False] and counted.tolist() == [True, True, False, True]
 
 
 def test_coco_prefers_objects_that_count():
     known, ignored = np.array([[0.0, 0, 10, 10], [0, 0, 40, 40]]), np.array([False, True])
-    found = np.array([[0.0, 0, 10, 10], [1, 1, 9, 9], [20, 20, 30, 30]])
-    right, counted = precision.judge_coco(found, np.array([0.9, 0.8, 0.7]), known, ignored, 0.5)
+    actual = np.array([[0.0, 0, 10, 10], [1, 1, 9, 9], [20, 20, 30, 30]])
+    right, counted = precision.judge_coco(actual, np.array([0.9, 0.8, 0.7]), known, ignored, 0.5)
     assert right.tolist() == [True, False, False] and counted.tolist() == [True, False, False]

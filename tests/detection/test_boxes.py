@@ -42,17 +42,17 @@ def test_degenerate_boxes_overlap_nothing():
 def test_coverages(rng):
     a, b = some_boxes(rng, 6), some_boxes(rng, 4)
     a[0] = [0.5, 0.5, 0.5, 0.7]
-    found = boxes.coverages(a, b)
+    actual = boxes.coverages(a, b)
     for i, x in enumerate(a):
         for j, y in enumerate(b):
             common = area([max(x[0], y[0]), max(x[1], y[1]), min(x[2], y[2]), min(x[3], y[3])])
-            assert found[i, j] == pytest.approx(common / area(x) if area(x) else 0)
+            assert actual[i, j] == pytest.approx(common / area(x) if area(x) else 0)
 
 
 def test_project_moves_and_cuts():
     part = np.array([0.2, 0.0, 0.6, 0.5])
-    found, seen = boxes.project(np.array([[0.0, 0.1, 0.4, 0.3], [0.6, 0.0, 0.8, 0.2], [0.3, 0.6, 0.4, 0.7]]), part)
-    np.testing.assert_allclose(found[0], [0, 0.2, 0.5, 0.6])
+    actual, seen = boxes.project(np.array([[0.0, 0.1, 0.4, 0.3], [0.6, 0.0, 0.8, 0.2], [0.3, 0.6, 0.4, 0.7]]), part)
+    np.testing.assert_allclose(actual[0], [0, 0.2, 0.5, 0.6])
     assert seen.tolist() == [True, False, False]
 
 
@@ -66,25 +66,25 @@ def test_decode_inverts_encode(rng, code, variances):
 
 
 def test_encode_center_size():
-    found = boxes.encode(np.array([2.0, 3, 6, 5]), np.array([1.0, 1, 3, 5]), np.array([0.1, 0.1, 0.2, 0.2]), 2)
-    np.testing.assert_allclose(found, [(4 - 2) / 2 / 0.1, (4 - 3) / 4 / 0.1, math.log(2) / 0.2, math.log(0.5) / 0.2])
+    actual = boxes.encode(np.array([2.0, 3, 6, 5]), np.array([1.0, 1, 3, 5]), np.array([0.1, 0.1, 0.2, 0.2]), 2)
+    np.testing.assert_allclose(actual, [(4 - 2) / 2 / 0.1, (4 - 3) / 4 / 0.1, math.log(2) / 0.2, math.log(0.5) / 0.2])
 
 
 @pytest.mark.parametrize("eta", [1, 0.8])
 @pytest.mark.parametrize("pixels", [False, True])
 def test_suppress(rng, eta, pixels):
-    found, scores = some_boxes(rng, 60, 20), np.round(rng.random(60), 1)  # equal scores too
+    actual, scores = some_boxes(rng, 60, 20), np.round(rng.random(60), 1)  # equal scores too
     scores[3] = math.nan
     order = sorted((i for i in range(60) if scores[i] > 0.2), key=lambda i: (-scores[i], i))[:40]
     stays, threshold = [], 0.55
     for i in order:
-        if all(overlap(found[i], found[j], pixels) <= threshold for j in stays):
+        if all(overlap(actual[i], actual[j], pixels) <= threshold for j in stays):
             stays.append(i)
             threshold *= eta if threshold > 0.5 else 1
-    mine = boxes.suppress(found, scores, 0.55, most=40, above=0.2, eta=eta, pixels=pixels)
+    mine = boxes.suppress(actual, scores, 0.55, most=40, above=0.2, eta=eta, pixels=pixels)
     assert mine.tolist() == stays
     assert (
-        boxes.suppress(found, scores, 0.55, most=40, above=0.2, eta=eta, pixels=pixels, most_kept=3).tolist()
+        boxes.suppress(actual, scores, 0.55, most=40, above=0.2, eta=eta, pixels=pixels, most_kept=3).tolist()
         == stays[:3]
     )
 

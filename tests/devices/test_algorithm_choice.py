@@ -44,14 +44,14 @@ def new(tmp_path, monkeypatch):
     ],
 )
 def test_the_clearly_fastest_is_chosen(new, seconds, best):
-    found = new()
-    assert found.choose("a", found.timed(**seconds)) == best
+    actual = new()
+    assert actual.choose("a", actual.timed(**seconds)) == best
 
 
 @pytest.mark.parametrize("disturbed", [{0, 1, 2}, {3, 4}, {5}])
 def test_another_program_does_not_decide(new, disturbed):
     """Whatever falls into a burst of work of other programs takes ten times as long."""
-    found, calls = new(), []
+    actual, calls = new(), []
 
     def busy(step):
         def run():
@@ -61,8 +61,8 @@ def test_another_program_does_not_decide(new, disturbed):
 
         return run
 
-    timed = found.timed(direct=1.5, winograd4=1.0)
-    assert found.choose("a", {name: busy(step) for name, step in timed.items()}) == "winograd4"
+    timed = actual.timed(direct=1.5, winograd4=1.0)
+    assert actual.choose("a", {name: busy(step) for name, step in timed.items()}) == "winograd4"
 
 
 def test_a_choice_is_kept_on_disk_by_thread_count(new):
@@ -94,9 +94,9 @@ def test_a_recorded_choice_precedes_the_cache(new):
 
 
 def test_an_unknown_recorded_choice_is_measured(new):
-    found = new()
-    found.restore(["a: of a later version"])
-    assert found.choose("a", found.timed(direct=2.0, product=1.0)) == "product"
+    actual = new()
+    actual.restore(["a: of a later version"])
+    assert actual.choose("a", actual.timed(direct=2.0, product=1.0)) == "product"
 
 
 def test_all_processes_take_the_choice_of_the_first(new):

@@ -29,9 +29,9 @@ def halves(x: np.ndarray) -> np.ndarray:
 def close_halves(dev, there, expected, scale=1.0):
     """Within half a step of bfloat16, and what float32 sums may add to that."""
     assert there.dtype == np.uint16
-    found = dev.to_float32(dev.download(there)).astype(np.float64)
-    np.testing.assert_allclose(found, expected, rtol=2**-8, atol=scale * 2e-5)
-    assert (np.ravel(there) == np.ravel(halves(found))).all()
+    actual = dev.to_float32(dev.download(there)).astype(np.float64)
+    np.testing.assert_allclose(actual, expected, rtol=2**-8, atol=scale * 2e-5)
+    assert (np.ravel(there) == np.ravel(halves(actual))).all()
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +120,9 @@ def test_convolution_backward(dev, case, half):
                 for array, want in zip((image(dx), put(dev, old_w), put(dev, old_b)), wanted, strict=True)
             ]
             op.backward(*there, *out, add_w, add_b)
-            for found, expected in zip(out, (last(dx), dw + add_w * old_w, db + add_b * old_b), strict=True):
-                if found is not None:
-                    (near if found is out[0] else close)(dev, found, expected, 10)
+            for actual, expected in zip(out, (last(dx), dw + add_w * old_w, db + add_b * old_b), strict=True):
+                if actual is not None:
+                    (near if actual is out[0] else close)(dev, actual, expected, 10)
 
 
 def test_operations_share_a_workspace(rng):
@@ -221,13 +221,13 @@ def test_nan_in_pooling(pools, rng, name, method):
     op, y = dev.build(ops.Pooling(method, shape, y_shape, window, channels_last=True)), blank(dev, last(hit).shape)
     op.forward(put(dev, last(x)), y, winners(dev, shape, window) if method == "MAX" else None)
     assert hit.any() and not hit.all()
-    found = first(dev.download(y))
+    actual = first(dev.download(y))
     if method == "AVE" or dev.name == "gpu":
-        np.testing.assert_array_equal(np.isnan(found), hit)
+        np.testing.assert_array_equal(np.isnan(actual), hit)
     else:
         largest = reference.pooling("MAX", np.where(np.isnan(x), -np.inf, x), window)[0]
         seen = np.isfinite(largest)
-        np.testing.assert_allclose(found[seen], largest[seen], rtol=1e-6)
+        np.testing.assert_allclose(actual[seen], largest[seen], rtol=1e-6)
 
 
 # Local response normalisation

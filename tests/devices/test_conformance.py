@@ -31,8 +31,8 @@ def members(interface: type) -> list[str]:
 
 def parameters(function) -> list[tuple]:
     """(name, kind, default) of each parameter; positional-only ones have no name."""
-    found = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
-    return [(None if p.kind is p.POSITIONAL_ONLY else p.name, p.kind, p.default) for p in found]
+    actual = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    return [(None if p.kind is p.POSITIONAL_ONLY else p.name, p.kind, p.default) for p in actual]
 
 
 def mismatches(instance, interface: type) -> list[str]:
@@ -45,9 +45,9 @@ def mismatches(instance, interface: type) -> list[str]:
         required = getattr(interface, name, None)
         if not inspect.isfunction(required):
             continue
-        expected, found = parameters(required), parameters(getattr(type(instance), name))
-        further = [p for p in found if p not in expected]
-        if [p for p in found if p in expected] != expected or any(p[2] is inspect.Parameter.empty for p in further):
+        expected, actual = parameters(required), parameters(getattr(type(instance), name))
+        further = [p for p in actual if p not in expected]
+        if [p for p in actual if p in expected] != expected or any(p[2] is inspect.Parameter.empty for p in further):
             wrong.append(f"{type(instance).__name__}.{name}{inspect.signature(getattr(type(instance), name))}")
     return wrong
 
@@ -226,14 +226,14 @@ def test_fields_hold_the_selected_pass(device):
 def test_captured_function_reads_new_inputs(device):
     context = device.make_context()
     field, target = context.input_buffer.field((2,)), device.zeros(2)
-    graph, found = device.capture(lambda: field.copy_to(target), context), []
+    graph, actual = device.capture(lambda: field.copy_to(target), context), []
     for value in range(6):
         context.input_buffer.begin()
         field.set(0, np.full(2, float(value)))
         context.input_buffer.send()
         graph()
-        found.append(float(device.download(target)[0]))
-    assert found == [0, 1, 2, 3, 4, 5]
+        actual.append(float(device.download(target)[0]))
+    assert actual == [0, 1, 2, 3, 4, 5]
     device.drop_graphs()
     graph()
     assert device.why_eager() == device.eager

@@ -41,9 +41,9 @@ def passes(dev, images, window, half=False):
     def stored(image):
         if not half:
             return np.ascontiguousarray(last(image), np.float32)
-        found = np.empty(last(image).shape, np.uint16)
-        narrow(np.ascontiguousarray(last(image), np.float32), found)
-        return found
+        actual = np.empty(last(image).shape, np.uint16)
+        narrow(np.ascontiguousarray(last(image), np.float32), actual)
+        return actual
 
     def shown(array):
         return first(dev.to_float32(array) if half else array)
@@ -64,13 +64,13 @@ def test_depthwise_passes_equal_float64(seed, shape, half):
     x, w, b, dy = (a.astype(np.float64) for a in images)
     y = reference.leaky(reference.convolution(x, w, b, window, x.shape[1]), 0.1)
     dx, dw = reference.convolution_backward(x, w, dy, window, x.shape[1])[:2]
-    for found, expected, tolerance in zip(
+    for actual, expected, tolerance in zip(
         passes(dev, images, window, half),
         (y, dx, dw),
         (TOLERANCE[half], TOLERANCE[half], TOLERANCE[False]),
         strict=True,
     ):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
 def test_depthwise_results_do_not_depend_on_threads(seed):

@@ -34,8 +34,8 @@ def passes(dev, x, w, b, dy):
 def test_all_passes_compared_with_float64(dev, seed, size):
     arrays = problem(seed, *size)
     x, w, b, dy = (a.astype(np.float64) for a in arrays)
-    for found, expected in zip(passes(dev, *arrays), (x @ w.T + b, dy @ w, dy.T @ x), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max() + 1e-6)
+    for actual, expected in zip(passes(dev, *arrays), (x @ w.T + b, dy @ w, dy.T @ x), strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-6 * np.abs(expected).max() + 1e-6)
 
 
 def test_relu_no_bias_and_gradients_that_are_not_wanted(dev, seed):

@@ -186,13 +186,13 @@ def test_channel_sums_add_in_float64(kind):
 def test_channel_sums_on_any_number_of_threads(rng, n, c, p):
     import numba
 
-    values, found, most = rng.normal(size=(n, c, p)), [], numba.get_num_threads()
+    values, actual, most = rng.normal(size=(n, c, p)), [], numba.get_num_threads()
     for threads in (1, most):
         numba.set_num_threads(threads)
         dev = MAKE["cpu"]("float64")  # where a different order would show
         dev.channel_sum(Formula("x * x", ("x",)), (), n, c, p)(put(dev, values), out := blank(dev, c))
-        found.append(dev.download(out))
-    np.testing.assert_array_equal(*found)
+        actual.append(dev.download(out))
+    np.testing.assert_array_equal(*actual)
 
 
 def test_sums_of_nothing_are_zero(kind):

@@ -56,9 +56,9 @@ def needed():
 )
 @pytest.mark.parametrize("numbers, last", [("float32", False), ("float32", True), ("float16", True), ("uint16", True)])
 def test_plans_for_an_h100(needed, case, kind, epilogue, numbers, last):
-    found = plan(case, kind, *epilogue, dtype=numbers, last=last)
-    assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
-    assert len(found.inputs) == 2 + (epilogue[:1] == (True,))
+    actual = plan(case, kind, *epilogue, dtype=numbers, last=last)
+    assert any(map(actual.build, actual.names)) and 0 <= actual.workspace <= cudnn.WORKSPACE
+    assert len(actual.inputs) == 2 + (epilogue[:1] == (True,))
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_plans_for_an_h100(needed, case, kind, epilogue, numbers, last):
 @pytest.mark.parametrize("case", ["LeNet conv2", "AlexNet conv2", "1x1"])
 @pytest.mark.parametrize("kind", ["forward", "dgrad", "wgrad"])
 def test_plans_for_other_gpus(needed, gpu, numbers, case, kind):
-    found = plan(case, kind, properties=GPUS[gpu], dtype=numbers, last=numbers != "float32")
-    assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
+    actual = plan(case, kind, properties=GPUS[gpu], dtype=numbers, last=numbers != "float32")
+    assert any(map(actual.build, actual.names)) and 0 <= actual.workspace <= cudnn.WORKSPACE
 
 
 @pytest.mark.parametrize("gpu, numbers", [("h100", n) for n in ("float32", "float16", "uint16")] + OTHERS[:3])
@@ -81,9 +81,9 @@ def test_plans_for_slices_of_wider_rows(needed, gpu, numbers, kind, epilogue):
     problem = cudnn.Problem(
         kind, x, (128, 96, 3, 3), y, Window((3, 3), pad=(1, 1)), *epilogue, last=True, dtype=numbers, pitch=256
     )
-    found = cudnn.Plan(problem, properties=GPUS[gpu])
-    assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
-    sliced = found.inputs[kind == "wgrad"] if kind != "forward" else found.output
+    actual = cudnn.Plan(problem, properties=GPUS[gpu])
+    assert any(map(actual.build, actual.names)) and 0 <= actual.workspace <= cudnn.WORKSPACE
+    sliced = actual.inputs[kind == "wgrad"] if kind != "forward" else actual.output
     assert sliced.get_stride() == [256 * 28 * 28, 1, 256 * 28, 256]
     assert problem.words().endswith("pitch256") and "pitch" not in problem._replace(pitch=0).words()
 
@@ -96,8 +96,8 @@ def test_a_wrong_shape_has_no_plan(needed):
 
 def chosen(*what, **how) -> set[str]:
     """Which of the plans that cuDNN proposes may be chosen."""
-    found = plan(*what, **how)
-    return {name for name in found.names if found.build(name)}
+    actual = plan(*what, **how)
+    return {name for name in actual.names if actual.build(name)}
 
 
 def test_strict_float32_and_deterministic_runs(needed):
@@ -326,10 +326,10 @@ def test_convolution_by_plans(seed, refused, last, numbers):
         op.forward(stored(x), w, bias, y, slope)
         check(y, reference.leaky(reference.convolution(x, w, bias, window, groups), slope))
     expected = reference.convolution_backward(x, w, dy, window, groups)
-    found = blank(x.shape), dev.empty(w.shape), dev.empty(6)
+    actual = blank(x.shape), dev.empty(w.shape), dev.empty(6)
     for times in (1, 2):
-        op.backward(stored(x), w, stored(dy), *found, times == 2, times == 2)
-        for there, value, scale in zip(found, expected, (1, times, times), strict=True):
+        op.backward(stored(x), w, stored(dy), *actual, times == 2, times == 2)
+        for there, value, scale in zip(actual, expected, (1, times, times), strict=True):
             check(there, scale * value, scale)
     op.backward(stored(x), w, stored(dy), None, None, None)
 

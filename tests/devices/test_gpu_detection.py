@@ -184,10 +184,10 @@ def test_detections_as_on_the_cpu(case, gpu, seed):
     body = f"detection_output_param {{ num_classes: {CLASSES} {OUTPUTS[case]} }}"
     net, other = (net_of("DetectionOutput", body, fed, dev) for dev in (None, gpu))
     assert other.graph.nodes[-1].layer.op
-    expected, found = (n.dev.download(n.blobs["y"]) for n in (net, other))
-    assert found.shape == expected.shape
-    np.testing.assert_array_equal(found[..., :3], expected[..., :3])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 if case == "centers" else 0)
+    expected, actual = (n.dev.download(n.blobs["y"]) for n in (net, other))
+    assert actual.shape == expected.shape
+    np.testing.assert_array_equal(actual[..., :3], expected[..., :3])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6 if case == "centers" else 0)
 
 
 PROPOSALS = {
@@ -211,6 +211,6 @@ def test_proposals_as_on_the_cpu(case, kind, gpu, seed):
     body = python if kind == "Python" else f"proposal_param {{ feat_stride: 16 {PROPOSALS[case]} }}"
     net, other = (net_of(kind, body, fed, dev) for dev in (None, gpu))
     assert other.graph.nodes[-1].layer.op
-    expected, found = (n.dev.download(n.blobs["y"]) for n in (net, other))
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
+    expected, actual = (n.dev.download(n.blobs["y"]) for n in (net, other))
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-4)

@@ -57,8 +57,8 @@ def test_every_number_converts(dev, dtype):
     finite = np.sort(wide[np.isfinite(wide)].astype(np.float64))
     between = ((finite[:-1] + finite[1:]) / 2).astype(np.float32)
     values = np.concatenate([between, np.nextafter(between, np.inf), np.nextafter(between, -np.inf)]).astype(np.float32)
-    narrow(values, found := blank(dev, values.size, dtype=dtype))
-    np.testing.assert_array_equal(decoded(found), decoded(encoded(values, dtype)))
+    narrow(values, actual := blank(dev, values.size, dtype=dtype))
+    np.testing.assert_array_equal(decoded(actual), decoded(encoded(values, dtype)))
 
 
 @pytest.mark.parametrize("n", [1, 7, 64, 1003])
@@ -67,10 +67,10 @@ def test_map_of_several_types(dev, draw, dtype, n):
     run = dev.map(Formula("x * y + s", ("x", "y"), ("s",)))
     s = np.array([0.25], np.float32)
     run(wide, other, s, expected := blank(dev, n))
-    run(x, other, s, found := blank(dev, n, dtype=dtype))
-    alike(found, expected)
-    run(x, other, s, found := blank(dev, n))
-    np.testing.assert_array_equal(found, expected)
+    run(x, other, s, actual := blank(dev, n, dtype=dtype))
+    alike(actual, expected)
+    run(x, other, s, actual := blank(dev, n))
+    np.testing.assert_array_equal(actual, expected)
     dev.sum(Formula("x * x", ("x",)))(x, total := blank(dev, 1))
     np.testing.assert_allclose(total, (wide.astype(np.float64) ** 2).sum(), rtol=1e-6)
 
@@ -80,8 +80,8 @@ def test_channels(dev, draw, dtype, n, c, p):
     (x, wide), (dy, slopes), each = draw(n, c, p), draw(n, c, p), np.linspace(-1, 1, c, dtype=np.float32)
     run = dev.channel_map(Formula("x * s", ("x", "s")), ("s",), n, c, p)
     run(wide, each, expected := blank(dev, n, c, p))
-    run(x, each, found := blank(dev, n, c, p, dtype=dtype))
-    alike(found, expected)
+    run(x, each, actual := blank(dev, n, c, p, dtype=dtype))
+    alike(actual, expected)
     sums = dev.channel_sums((Formula("dy", ("dy",)), Formula("dy * x", ("dy", "x"))), (), n, c, p)
     sums(dy, x, outs := (blank(dev, c), blank(dev, c)))
     for out, values in zip(outs, (slopes, slopes * wide), strict=True):
@@ -107,8 +107,8 @@ def test_pooling(dev, draw, dtype, method, channels, last):
     index = blank(dev, *turned[1], dtype="uint8" if last else "int32")
     op.forward(wide, expected := blank(dev, *turned[1]), index)
     op.backward(slopes, index, back := blank(dev, *turned[0]))
-    op.forward(x, found := blank(dev, *turned[1], dtype=dtype), index)
-    alike(found, expected)
+    op.forward(x, actual := blank(dev, *turned[1], dtype=dtype), index)
+    alike(actual, expected)
     op.backward(dy, index, dx := blank(dev, *turned[0], dtype=dtype))
     alike(dx, back)
 

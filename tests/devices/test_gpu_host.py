@@ -98,16 +98,16 @@ def test_channels_of_16_bits(dev, seed, n, c):
 @pytest.mark.parametrize("n, c", [(5000, 70), (40000, 3), (9000, 8), (2100, 256)])
 def test_channel_sums_are_the_same_bits_in_any_order(seed, n, c):
     """Whichever block comes last, of a team or of all; several teams, one, and channels that fill no group."""
-    x, found = np.random.default_rng(seed).normal(size=(n, c)).astype(np.float32), []
+    x, actual = np.random.default_rng(seed).normal(size=(n, c)).astype(np.float32), []
     formulas = Formula("x", ("x",)), Formula("x * x", ("x",))
     for backwards in (False, True):
         dev = GPU(0, "float32", HostBackend(backwards=backwards))
         out = dev.empty(c), dev.empty(c)
         dev.channel_sums(formulas, (), n, c, 1)(put(dev, x), out)
-        found.append(np.stack(out))
-    np.testing.assert_array_equal(*found)
+        actual.append(np.stack(out))
+    np.testing.assert_array_equal(*actual)
     exact = x.astype(np.float64)
-    np.testing.assert_allclose(found[0], [exact.sum(0), (exact * exact).sum(0)], rtol=1e-5, atol=1e-4 * np.sqrt(n))
+    np.testing.assert_allclose(actual[0], [exact.sum(0), (exact * exact).sum(0)], rtol=1e-5, atol=1e-4 * np.sqrt(n))
 
 
 class Kept(HostBackend):

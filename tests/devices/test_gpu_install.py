@@ -45,8 +45,8 @@ def alone(*command) -> subprocess.CompletedProcess:
 def extra() -> str:
     """The extra that this environment has."""
     names = {dist.name.lower() for dist in importlib.metadata.distributions()}
-    found = next((f"cuda{major}" for major in ("12", "13") if f"cupy-cuda{major}x" in names), None)
-    return found or libraries.lacking("neither the extra cuda12 nor cuda13 is installed")
+    actual = next((f"cuda{major}" for major in ("12", "13") if f"cupy-cuda{major}x" in names), None)
+    return actual or libraries.lacking("neither the extra cuda12 nor cuda13 is installed")
 
 
 def required(package: str, extras: frozenset[str], seen: set) -> set[str]:
@@ -66,9 +66,9 @@ def required(package: str, extras: frozenset[str], seen: set) -> set[str]:
 
 def test_only_the_extra_brings_cuda(extra):
     """Else the other tests here would prove nothing."""
-    found = {re.sub("[-_.]+", "-", dist.name).lower() for dist in importlib.metadata.distributions()}
+    actual = {re.sub("[-_.]+", "-", dist.name).lower() for dist in importlib.metadata.distributions()}
     wanted = required("caffelite", frozenset({extra}), set())
-    assert not {name for name in found if NVIDIA.match(name)} - wanted
+    assert not {name for name in actual if NVIDIA.match(name)} - wanted
 
 
 @functools.cache
@@ -97,10 +97,10 @@ def test_kernels_compile_as_cupy_compiles(extra, name):
     folders = [Path(option[2:]).resolve() for option in reported["options"] if option.startswith("-I")]
     assert folders and not [f for f in folders if not f.is_relative_to(Path(sys.prefix).resolve())]
     assert any((folder / "cuda_runtime.h").is_file() for folder in folders)
-    found = {(k["name"], k["numbers"]) for k in reported["kernels"]}
+    actual = {(k["name"], k["numbers"]) for k in reported["kernels"]}
     written = {n for source in sources("float32", "float32") for n in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
     assert len(written) > len(FAMILIES) + FORMULAS / 2
-    assert found >= {(n, numbers) for n in written for numbers in ARCHITECTURES[arch]}
+    assert actual >= {(n, numbers) for n in written for numbers in ARCHITECTURES[arch]}
 
 
 @pytest.mark.parametrize("name", RUNS)

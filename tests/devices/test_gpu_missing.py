@@ -143,9 +143,9 @@ def test_a_gpu_that_cuda_13_gave_up(monkeypatch):
 @pytest.mark.parametrize("major", [12, 13])
 def test_extras_bring_what_compiles_kernels(major):
     """CuPy needs the headers of cudart for every kernel; without a bound cuDNN's wheel brings a cuBLAS of any CUDA."""
-    found = configparser.ConfigParser()
-    found.read(Path(__file__).parents[2] / "setup.cfg")
-    assert f"cuda-toolkit[cudart,cublas,nvrtc]=={major}.*" in found["options.extras_require"][f"cuda{major}"].split()
+    actual = configparser.ConfigParser()
+    actual.read(Path(__file__).parents[2] / "setup.cfg")
+    assert f"cuda-toolkit[cudart,cublas,nvrtc]=={major}.*" in actual["options.extras_require"][f"cuda{major}"].split()
 
 
 @pytest.mark.parametrize(

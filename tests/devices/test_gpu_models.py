@@ -43,7 +43,7 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
     phase = pb.TEST if "deploy" in name else pb.TRAIN
     wiring = graph.build(document.message, pb.NetState(phase=phase), document.locate, Feeds(SHAPES.get(name)))
     half = precision in ("fp16", "bf16")
-    planned, found = compile(wiring, cuda_traits(precision)), set()
+    planned, actual = compile(wiring, cuda_traits(precision)), set()
     for step in planned.forward:
         layer = step.node.layer
         if type(layer) is not Convolution or len(layer.x_shape) != 4:
@@ -58,21 +58,21 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
             slices[step.tops[0]].pitch if step.tops[0] in slices else 0
             for slices in (planned.data_slices, planned.diff_slices)
         ]
-        found.add(make("forward", *shapes, layer.p.bias_term, relu, pitch=pitches[0]))
+        actual.add(make("forward", *shapes, layer.p.bias_term, relu, pitch=pitches[0]))
         if step.node.backward:
             kinds = ["wgrad", "dgrad"] if step.node.gradient_to[0] else ["wgrad"]
-            found |= {make(kind, *shapes, pitch=pitches[1]) for kind in kinds}
-    return found
+            actual |= {make(kind, *shapes, pitch=pitches[1]) for kind in kinds}
+    return actual
 
 
 @functools.cache
 def built(problem: cudnn.Problem, strict: bool) -> bool:
     """Whether one of cuDNN's plans can be built; each shape once, whichever nets have it."""
     try:
-        found = cudnn.Plan(problem, strict, properties=test_gpu_cudnn.H100)
+        actual = cudnn.Plan(problem, strict, properties=test_gpu_cudnn.H100)
     except (RuntimeError, cudnn.frontend().cudnnGraphNotSupportedError):
         return False
-    return any(map(found.build, found.names))
+    return any(map(actual.build, actual.names))
 
 
 def test_problems_of_a_net():

@@ -81,9 +81,9 @@ def offer(monkeypatch, tmp_path):
 
     def engine(offers, times):
         monkeypatch.setattr(cudnn, "Plan", type("Plan", (Offered,), {"offers": offers}))
-        found = cudnn.Engine(Clock(times))
-        found.handle = lambda: 1
-        return found
+        actual = cudnn.Engine(Clock(times))
+        actual.handle = lambda: 1
+        return actual
 
     return engine
 

@@ -69,7 +69,7 @@ def test_lstm(dev, seed):
     """As in float32, but for what rounding h and w takes away."""
     rng, (t, n, d) = np.random.default_rng(seed), (3, 2, 4)
     gates, w, last = rng.normal(size=(t, n, 4 * d)), rng.normal(size=(4 * d, d)), rng.normal(size=(n, d))
-    cont, found = np.ones((t, n)), []
+    cont, actual = np.ones((t, n)), []
     cont[1, 0] = 0
     for half in (False, True):
         c, h, hidden = (
@@ -79,9 +79,9 @@ def test_lstm(dev, seed):
         )
         given = (put(dev, array) for array in (gates, cont, w, last))
         dev.build(ops.LSTM(t, n, d, half)).forward(*given, hidden, c, h)
-        found.append((h.copy(), c.copy(), decoded(hidden)))
+        actual.append((h.copy(), c.copy(), decoded(hidden)))
     tolerance = 2e-3 if dev.precision == "fp16" else 2e-2
-    for full, cut in zip(*found, strict=True):
+    for full, cut in zip(*actual, strict=True):
         np.testing.assert_allclose(cut, full, atol=tolerance)
         assert (cut != full).any()
 

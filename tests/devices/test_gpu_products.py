@@ -37,8 +37,8 @@ def fake_gemm(
     left = decoded(matrix(a, type_a, *((k, m) if op_a else (m, k)), lda))
     right = decoded(matrix(b, type_b, *((n, k) if op_b else (k, n)), ldb))
     out = matrix(c, type_c, m, n, ldc)
-    found = alpha * (left.T if op_a else left) @ (right.T if op_b else right) + (beta * decoded(out) if beta else 0)
-    out[...] = encoded(found, out.dtype)
+    actual = alpha * (left.T if op_a else left) @ (right.T if op_b else right) + (beta * decoded(out) if beta else 0)
+    out[...] = encoded(actual, out.dtype)
     return 0
 
 

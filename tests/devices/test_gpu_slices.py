@@ -112,8 +112,8 @@ def numbers(text: str, dev, passes: int = 2, **options):
     fed = {value.name: rng.normal(size=value.shape) for node in net.graph.feeds for value in node.tops}
     feed(net, **fed)
     losses = [run(net) for _ in range(passes)]
-    found = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters)}
-    return {"losses": np.array(losses), **found}, net
+    actual = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters)}
+    return {"losses": np.array(losses), **actual}, net
 
 
 def counts(net) -> tuple[int, int]:
@@ -133,18 +133,18 @@ def assert_near(found: dict, expected: dict, tolerance: float) -> None:
 @pytest.mark.parametrize("precision", TOLERANCES)
 def test_numbers_are_those_of_the_plan_without_fusion(name, precision):
     text, in_top, gradients = NETS[name]
-    found, net = numbers(text, plans.device(precision))
+    actual, net = numbers(text, plans.device(precision))
     assert counts(net) == (in_top, gradients)
-    assert_near(found, numbers(text, plans.device(precision), fuse=False)[0], TOLERANCES[precision])
+    assert_near(actual, numbers(text, plans.device(precision), fuse=False)[0], TOLERANCES[precision])
 
 
 @pytest.mark.parametrize("refused", ["slices", ("forward", True, True), ("forward", True, False)])
 @pytest.mark.parametrize("name", ["a block", "no relu"])
 def test_what_cudnn_has_no_plans_for_is_copied(name, refused):
     text, *expected = NETS[name]
-    found, net = numbers(text, plans.device(refused=["slices", refused]))
+    actual, net = numbers(text, plans.device(refused=["slices", refused]))
     assert list(counts(net)) == expected
-    assert_near(found, numbers(text, plans.device(), fuse=False)[0], 1e-5)
+    assert_near(actual, numbers(text, plans.device(), fuse=False)[0], 1e-5)
 
 
 # In one row of a concatenation's top, a slice is contiguous, and any layer can write there.
@@ -207,11 +207,11 @@ def test_slices_in_one_piece(name, device):
     def dev():
         return open_device(None, "float64") if device == "cpu" else GPU(0, "float32", HostBackend())
 
-    found, net = numbers(text, dev())
+    actual, net = numbers(text, dev())
     assert list(counts(net)) == expected
     roomy, other = numbers(text, dev(), keep=True)
     assert counts(other) == (0, 0)
-    assert_near(found, roomy, 1e-5)
+    assert_near(actual, roomy, 1e-5)
 
 
 def test_a_net_that_only_tests_makes_bottoms_in_the_top():
@@ -233,7 +233,7 @@ def test_slices_can_be_looked_at(precision):
     for name in "bde":
         value, other = (net.graph.values[name] for net in nets)
         assert memory.pitch(nets[0].data[value]) == 48 and memory.pitch(nets[1].data[other]) == 0
-        found, expected = (net.dev.download(net.blobs[name]) for net in nets)
-        assert found.shape == value.shape
-        np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01)
+        actual, expected = (net.dev.download(net.blobs[name]) for net in nets)
+        assert actual.shape == value.shape
+        np.testing.assert_allclose(actual, expected, rtol=0.01, atol=0.01)
         assert nets[0].mean_abs(nets[0].data[value]) == pytest.approx(np.abs(expected).mean(), rel=0.01)

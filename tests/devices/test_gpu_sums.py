@@ -139,8 +139,8 @@ def numbers(text: str, dev, passes: int = 2, **options) -> dict[str, np.ndarray]
     net = bind(text, seed=3, dev=dev, **options)
     feed(net, **{name: rng.normal(size=SHAPE) for name in ("x", "t")})
     losses = [run(net) for _ in range(passes)]
-    found = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters)}
-    return {"losses": np.array(losses), **found, "statistics": net.params.data.copy()}
+    actual = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters)}
+    return {"losses": np.array(losses), **actual, "statistics": net.params.data.copy()}
 
 
 def fusions(text: str, dev) -> tuple[int, int]:
@@ -164,25 +164,25 @@ def test_numbers_are_those_of_the_plan_without_fusion(name):
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 def test_numbers_of_blobs_channels_last(name, precision):
     """Of 16-bit numbers, too: near those of the plan without fusion, which rounds more often."""
-    found = [numbers(NETS[name][0], plans.device(precision), fuse=fuse) for fuse in (True, False)]
-    for what, expected in found[1].items():
+    actual = [numbers(NETS[name][0], plans.device(precision), fuse=fuse) for fuse in (True, False)]
+    for what, expected in actual[1].items():
         tolerance = {"tf32": 1e-5, "fp16": 0.01, "bf16": 0.08}[precision] * max(0.01, np.abs(expected).max())
-        np.testing.assert_allclose(found[0][what], expected, rtol=0, atol=tolerance, err_msg=what)
+        np.testing.assert_allclose(actual[0][what], expected, rtol=0, atol=tolerance, err_msg=what)
 
 
 @pytest.mark.parametrize("body", ["", "use_global_stats: true"])
 def test_a_net_that_only_tests_takes_sums_along(body):
     text = PLAIN.replace("batch_norm_param {", f"batch_norm_param {{ {body}") + rectified("s")
-    found = []
+    actual = []
     for fuse in (True, False):
         net = bind(text, "TEST", dev=GPU(0, "float32", HostBackend()), fuse=fuse)
         for blob in net.params.blobs:
             blob[...] = abs(blob) + 0.5
         feed(net, x=np.random.default_rng(1).normal(size=SHAPE))
         net.forward()
-        found.append(net.blobs["s"].copy())
+        actual.append(net.blobs["s"].copy())
         assert sum(step.summand is not None for step in net.compiled.forward) == fuse
-    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(*actual, rtol=1e-6, atol=1e-6)
 
 
 def test_debug_reports_the_gradient_of_each_reader():

@@ -97,8 +97,8 @@ class Reader(ast.NodeVisitor):
             same = isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts)
             for i, part in enumerate(target.elts):
                 self.bind(part, value.elts[i] if same else value)
-        elif found := self.path(value):
-            self.known[ast.unparse(target)] = found
+        elif actual := self.path(value):
+            self.known[ast.unparse(target)] = actual
 
     def read(self) -> list[Use]:
         for _ in range(3):  # what is assigned from what is assigned
@@ -134,13 +134,13 @@ def returned() -> dict[str, str]:
     """Methods of the backend that return a package's object, and what they return."""
     reader = Reader(FOLDER / "backend.py", {})
     reader.read()
-    found = {}
+    actual = {}
     for node in ast.walk(reader.tree):
         if isinstance(node, ast.FunctionDef):
             paths = {reader.path(r.value) for r in ast.walk(node) if isinstance(r, ast.Return) and r.value}
             if node.name.startswith("new_") and len(paths) == 1 and (path := paths.pop()):
-                found[node.name] = path
-    return found
+                actual[node.name] = path
+    return actual
 
 
 def uses() -> list[Use]:
@@ -150,22 +150,22 @@ def uses() -> list[Use]:
 
 def test_the_walk_finds_what_is_used():
     """Names of each package, methods of its objects, and arguments."""
-    found = {use.path for use in uses()}
+    actual = {use.path for use in uses()}
     assert {
         "cupy.cuda.runtime.memcpyAsync",
         "cupy.RawModule",
         "cupy.cuda.Stream().begin_capture",
         "cupy.cuda.Event().record",
-    } <= found
+    } <= actual
     assert {
         "cupy.cuda.Graph().launch",
         "cupy.cuda.Stream().wait_event",
         "cudnn.pygraph().conv_fprop",
         "cudnn.create_handle",
         "cudnn.data_type.HALF",
-    } <= found
-    assert any(path.endswith("nccl.NcclCommunicator().allReduce") for path in found)
-    assert len(found) > 80
+    } <= actual
+    assert any(path.endswith("nccl.NcclCommunicator().allReduce") for path in actual)
+    assert len(actual) > 80
     calls = [use.arguments for use in uses() if use.path == "cupy.cuda.Stream" and use.arguments]
     assert calls and set(calls) == {(0, ("non_blocking",))}
 
@@ -225,7 +225,7 @@ def real(paths, imports=()) -> dict[str, dict]:
 
 def imported() -> set[str]:
     """The modules that our source imports by ``from package import module``."""
-    found = set()
+    actual = set()
     for file in FOLDER.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if (
@@ -233,8 +233,8 @@ def imported() -> set[str]:
                 and not node.level
                 and (node.module or "").startswith(("cupy", "cudnn"))
             ):
-                found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+                actual |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return actual
 
 
 def known(path: str) -> bool:
@@ -306,20 +306,20 @@ def refused(use: Use, answer: dict) -> str | None:
 
 
 def test_names_exist_in_the_packages():
-    found = [use for use in uses() if known(use.path)]
-    answers = real({use.path.removesuffix("()") for use in found}, imported())
-    wrong = [f"{use.where}: {use.path}" for use in found if "missing" in answers[use.path.removesuffix("()")]]
+    actual = [use for use in uses() if known(use.path)]
+    answers = real({use.path.removesuffix("()") for use in actual}, imported())
+    wrong = [f"{use.where}: {use.path}" for use in actual if "missing" in answers[use.path.removesuffix("()")]]
     assert not wrong
 
 
 def test_calls_fit_the_packages():
-    found = [use for use in uses() if use.arguments and known(use.path)]
-    answers = real({use.path for use in found}, imported())
+    actual = [use for use in uses() if use.arguments and known(use.path)]
+    answers = real({use.path for use in actual}, imported())
     pairs = [
-        (use, answers[use.path]) for use in found if answers[use.path].get("doc") or answers[use.path].get("signature")
+        (use, answers[use.path]) for use in actual if answers[use.path].get("doc") or answers[use.path].get("signature")
     ]
     assert len(pairs) > 60
-    assert not [f"{use.where}: {use.path}: {why}" for use, answer in pairs if (why := refused(use, answer))]
+    assert not [f"{use.where}: {use.path}: {why}" for use, result in pairs if (why := refused(use, result))]
 
 
 def test_a_wrong_name_or_call_is_found():
@@ -345,7 +345,7 @@ def offered(stand_in, path: str = "cupy") -> Iterator[str]:
 def test_stand_ins_offer_what_cupy_has():
     paths = {*offered(host_cupy.fake_cupy()), *offered(host_cupy.fake_nccl(None), "cupy.cuda.nccl")}
     assert len(paths) > 25
-    assert not {path for path, answer in real(paths, imported()).items() if "missing" in answer}
+    assert not {path for path, result in real(paths, imported()).items() if "missing" in result}
 
 
 @pytest.mark.parametrize("kind", [CuPyBackend, HostBackend, RecordingBackend])

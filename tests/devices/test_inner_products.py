@@ -45,9 +45,9 @@ def test_inner_product(engine, rng, m, k, n, transpose, request):
             out = [blank(engine, (m, k)), put(engine, turn(np.full(dw.shape, 3.0))), put(engine, np.full(n, -2.0))]
             out = [array if want else None for array, want in zip(out, wanted, strict=True)]
             op.backward(*there, given, *out, add_w, add_b)
-            for found, expected in zip(out, (dy @ w, turn(dw + 3 * add_w), db - 2 * add_b), strict=True):
-                if found is not None:
-                    close(engine, found, expected, 20)
+            for actual, expected in zip(out, (dy @ w, turn(dw + 3 * add_w), db - 2 * add_b), strict=True):
+                if actual is not None:
+                    close(engine, actual, expected, 20)
 
 
 def test_inner_product_runs_on_any_arrays(engine, rng):

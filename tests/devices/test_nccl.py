@@ -68,7 +68,7 @@ def run(size, rounds=3, when=("at once", "at once")):
     shared = SimpleNamespace(barrier=threading.Barrier(size, timeout=30), brought=[None] * size)
 
     def rank_of(rank, gather):
-        log, found = [], []
+        log, actual = [], []
         compute = Stream(log, "compute", when[0])
         beside = Stream(log, "beside", when[1])
         beside.ptr = beside
@@ -88,9 +88,9 @@ def run(size, rounds=3, when=("at once", "at once")):
                 reducer.after_step(step)
             reducer.finish()
             flags = reducer.read_loss(loss).tolist()
-            compute.add(lambda flags=flags: found.append((flat.copy(), float(loss[0]), flags)))
+            compute.add(lambda flags=flags: actual.append((flat.copy(), float(loss[0]), flags)))
         compute.synchronize()
-        return found, log
+        return actual, log
 
     return run_ranks(size, rank_of)
 
@@ -99,8 +99,8 @@ def run(size, rounds=3, when=("at once", "at once")):
 @pytest.mark.parametrize("size", [2, 3])
 def test_every_rank_gets_the_sums(size, compute, beside):
     """Whenever the two streams do their work."""
-    for found, _ in run(size, when=(compute, beside)):
-        for turn, (flat, loss, flags) in enumerate(found):
+    for actual, _ in run(size, when=(compute, beside)):
+        for turn, (flat, loss, flags) in enumerate(actual):
             expected = np.arange(100) * sum(range(1, size + 1)) * 1e-3 * 10.0**turn
             np.testing.assert_allclose(flat, expected, rtol=1e-6, atol=1e-4 * expected.max())
             assert loss == sum(range(size)) + size * turn
@@ -130,8 +130,8 @@ def test_gpus_that_nccl_cannot_join():
         )
 
     modules["nccl"].NcclCommunicator = refuses
-    said = "NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
+    with pytest.raises(CaffeliteError, match=message):
         NCCLAllReduce(None, None, 0, 2, lambda uid: [uid], **modules)
 
 

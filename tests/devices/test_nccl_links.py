@@ -119,9 +119,9 @@ class Communicator:
     def bring(self, pointer, count):
         self.group.brought[self.rank] = numbers(pointer, count, np.float32).copy()
         self.group.barrier.wait()
-        found = list(self.group.brought)
+        actual = list(self.group.brought)
         self.group.barrier.wait()
-        return found
+        return actual
 
 
 def work_of(shape: MeshShape, rank: int, gather, pauses: tuple[float, float]) -> None:

@@ -42,14 +42,14 @@ def losses(dev, iterations: int = 8) -> list[float]:
     net = bind(NET, dev=dev)
     feed(net, data=rng.normal(size=(4, 1, 12, 12)), label=rng.integers(0, 5, 4))
     updater = Updater(pb.SolverParameter(momentum=0.9), net, NOWHERE)
-    found = []
+    actual = []
     for iteration in range(iterations):
         net.clear_loss()
         net.forward(iteration)
         net.backward()
         updater.run(0.05, iteration)
-        found.append(float(net.loss[0]))
-    return found
+        actual.append(float(net.loss[0]))
+    return actual
 
 
 def test_without_it_a_training_has_the_same_losses():

@@ -23,15 +23,15 @@ def widened(halves):
 def packed(w, turned: bool):
     """w (K, M) as it is packed."""
     width, given = panels.WIDTH // (8 if w.dtype == np.float64 else 4), np.ascontiguousarray(w.T) if turned else w
-    found = np.full((-(-w.shape[1] // width), w.shape[0], width), np.nan, w.dtype)
-    panels.pack(given, turned, found)
-    return found
+    actual = np.full((-(-w.shape[1] // width), w.shape[0], width), np.nan, w.dtype)
+    panels.pack(given, turned, actual)
+    return actual
 
 
 def packed_halves(w, turned: bool):
-    found = np.full((-(-w.shape[1] // (panels.WIDTH // 4)), w.shape[0] // 2, panels.WIDTH // 2), 0x7FC0, np.uint16)
-    panels.pack_halves(np.ascontiguousarray(w.T) if turned else w, turned, found)
-    return found
+    actual = np.full((-(-w.shape[1] // (panels.WIDTH // 4)), w.shape[0] // 2, panels.WIDTH // 2), 0x7FC0, np.uint16)
+    panels.pack_halves(np.ascontiguousarray(w.T) if turned else w, turned, actual)
+    return actual
 
 
 SIZES = pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_lstm_of_halves(seed):
     np.testing.assert_array_equal(widened(hidden), rounded(cont[..., None] * before))
     for step in range(t):
         expected = reference.lstm_unit(c[step], sums[step] + widened(hidden[step]) @ rounded(w).T, cont[step][:, None])
-        for found, value in zip((c[step + 1], h[step]), expected, strict=True):
-            np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
+        for actual, value in zip((c[step + 1], h[step]), expected, strict=True):
+            np.testing.assert_allclose(actual, value, rtol=1e-4, atol=1e-5)
 
     whole = [np.empty((t, n, 4 * d), np.float32), np.ones((n, d), np.float32), np.zeros((n, d), np.float32)]
     op.backward(gates, cont, w, c, above, whole[1], whole[2], whole[0])

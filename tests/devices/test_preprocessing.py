@@ -79,10 +79,10 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
 
 def _first(pixels, picks):
     """A batch as it is read: its own pixels, in the layout that they had."""
-    found = pixels[picks[:, 0]]
+    actual = pixels[picks[:, 0]]
     if not pixels.flags.c_contiguous:
-        found = np.ascontiguousarray(found.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    return found
+        actual = np.ascontiguousarray(actual.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    return actual
 
 
 def _numbered(picks, as_is):
@@ -134,14 +134,14 @@ def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
 
 def test_pixels_of_another_type_need_another_graph():
     """They lie in another array, though kernel and shape are the same."""
-    dev, found = GPU(0, "float32", HostBackend()), set()
+    dev, actual = GPU(0, "float32", HostBackend()), set()
     op = dev.build(ops.Preprocess((N, C, h, w), None, 1.0, context := dev.make_context()))
     for dtype in (np.uint8, np.float32):
         context.input_buffer.begin()
         op.set_batch(0, np.ones((N, C, H, W), dtype), np.zeros((N, 4), np.int32))
         context.input_buffer.send()
-        found.add(op.signature())
-    assert len(found) == 2
+        actual.add(op.signature())
+    assert len(actual) == 2
 
 
 @pytest.mark.host
@@ -155,7 +155,7 @@ def test_pixels_straight_to_the_format_of_convolutions(tmp_path, precision, seed
       batch_size: 3 }} transform_param {{ crop_size: 7 mirror: true scale: 0.0039 mean_value: 90 }} }}
     layer {{ name: "conv" type: "Convolution" bottom: "x" top: "y"
       convolution_param {{ num_output: 4 kernel_size: 3 weight_filler {{ type: "xavier" }} }} }}"""
-    found, launches = [], []
+    actual, launches = [], []
     for straight in (True, False):
         dev = plans.device(precision)
         dev.traits = replace(dev.traits, writes_pixels=straight)
@@ -163,8 +163,8 @@ def test_pixels_straight_to_the_format_of_convolutions(tmp_path, precision, seed
         before = dev.backend.launches
         net.forward()
         launches.append(dev.backend.launches - before)
-        found.append([dev.download(net.blobs["y"]), dev.download(net.data[net.graph.values["label"]])])
+        actual.append([dev.download(net.blobs["y"]), dev.download(net.data[net.graph.values["label"]])])
         net.close()
-    for straight, copied in zip(*found, strict=True):
+    for straight, copied in zip(*actual, strict=True):
         np.testing.assert_array_equal(straight, copied)
-    assert found[0][0].any() and launches[0] < launches[1]
+    assert actual[0][0].any() and launches[0] < launches[1]

@@ -141,8 +141,8 @@ def test_stochastic_pooling_keeps_nan_and_chances(kind):
     for drawn in (context, None):
         op = ops.Pooling("STOCHASTIC", x.shape, y.shape, Window((2, 2)), layer_key=1, context=drawn)
         dev.build(op).forward(put(dev, x), y, index)
-        found = dev.download(y).reshape(-1)
-        assert np.isnan(found[0]) and not np.isnan(found[1:]).any()
+        actual = dev.download(y).reshape(-1)
+        assert np.isnan(actual[0]) and not np.isnan(actual[1:]).any()
     assert dev.download(index).reshape(-1)[0] == 0
     share = (dev.download(index).reshape(-1)[1:] == 3).mean()
     assert abs(share - 0.75) < 4 * math.sqrt(0.1875 / 199)

@@ -89,8 +89,8 @@ def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
     for (outputs, size), bound in BOUNDS.items():
         if size != shape[2]:
             continue
-        found = errors(WinogradConvolution(dev, described(images, window), outputs))
-        for name, error, least in zip(("y", "dx", "dw"), found, direct, strict=False):
+        actual = errors(WinogradConvolution(dev, described(images, window), outputs))
+        for name, error, least in zip(("y", "dx", "dw"), actual, direct, strict=False):
             assert error <= bound * least, f"F({outputs}), {name}"
 
 
@@ -181,10 +181,10 @@ layer {{ name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }}"""
 
 def gradients(dev, algorithm, seed, groups=1):
     rng = np.random.default_rng(seed)
-    found = bind(net(algorithm, groups), dev=dev)
-    loss = run(found, x=rng.standard_normal((2, 32, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
-    (layer,) = (node.layer for node in found.graph.nodes if node.name == "c")
-    return loss, [blob.copy() for blob in found.params.diffs], getattr(layer.op, "taken", {})
+    actual = bind(net(algorithm, groups), dev=dev)
+    loss = run(actual, x=rng.standard_normal((2, 32, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
+    (layer,) = (node.layer for node in actual.graph.nodes if node.name == "c")
+    return loss, [blob.copy() for blob in actual.params.diffs], getattr(layer.op, "taken", {})
 
 
 @pytest.mark.parametrize("groups", [1, 2])

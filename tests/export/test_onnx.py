@@ -227,8 +227,8 @@ def test_numbers_that_are_not_finite_are_found_out(seed):
     array = onnx_package.numpy_helper.to_array(weights).copy()
     array[0] = np.nan
     weights.CopyFrom(onnx_package.numpy_helper.from_array(array, weights.name))
-    said = 'onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
-    with pytest.raises(CaffeliteError, match=said):
+    message = 'onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
+    with pytest.raises(CaffeliteError, match=message):
         onnx.check(net, model.SerializeToString(), seed)
 
 
@@ -262,8 +262,8 @@ def test_mean_and_scale_are_in_the_graph(how, tmp_path, monkeypatch, seed):
     less = {"mean_value: 104": np.reshape([104, 117, 123], (3, 1, 1)), "mean_value: 100": 100, "mean_file": mean}
     taken = next((value for name, value in less.items() if how.startswith(name)), 0)
     scale = {"0.0078125": 0.0078125, "0.5": 0.5, "0.25": 0.25}.get(how.split("scale: ")[-1].split()[0], 1)
-    (found,) = session.run(None, {"x": np.ascontiguousarray(pixels[cut])})
-    np.testing.assert_allclose(found, ((pixels - taken) * scale)[cut] + 1, rtol=1e-6)
+    (actual,) = session.run(None, {"x": np.ascontiguousarray(pixels[cut])})
+    np.testing.assert_allclose(actual, ((pixels - taken) * scale)[cut] + 1, rtol=1e-6)
     properties = {p.key: p.value for p in onnx_package.load_from_string(body).metadata_props}
     assert "mean" not in properties["transform_param in"] and properties["input x"].startswith("pixels, 0 to 255")
 
@@ -285,6 +285,6 @@ def test_metadata(seed):
         'deploy_param { label: "ash" label: "oak" }',
         pb.NetParameter,
     )
-    found = {p.key: p.value for p in onnx_package.load_from_string(exported(net, seed)[1]).metadata_props}
-    assert found["labels"] == "ash\noak" and found["transform_param in"].strip() == "crop_size: 7"
-    assert "deploy_param" in found
+    actual = {p.key: p.value for p in onnx_package.load_from_string(exported(net, seed)[1]).metadata_props}
+    assert actual["labels"] == "ash\noak" and actual["transform_param in"].strip() == "crop_size: 7"
+    assert "deploy_param" in actual

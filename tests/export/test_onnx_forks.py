@@ -122,5 +122,5 @@ def test_export_of_a_net_that_ships_one_pixel(tmp_path, seed):
     done = CliRunner().invoke(caffelite, [str(word) for word in words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
-    found = session.run(["fc"], {"x": np.zeros((1, 3, 40, 30), np.float32)})
-    assert found[0].shape == (1, 3)
+    actual = session.run(["fc"], {"x": np.zeros((1, 3, 40, 30), np.float32)})
+    assert actual[0].shape == (1, 3)

@@ -24,8 +24,8 @@ def compare(*changes: tuple[str, str]):
 
 
 def test_the_same():
-    found = compare()
-    assert found.same and found.fits == ["a", "b"] and not found.clashes
+    actual = compare()
+    assert actual.same and actual.fits == ["a", "b"] and not actual.clashes
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_different_fields_with_equal_meaning(old, new):
 
 
 def test_settings_shapes_and_weights():
-    found = compare(("num_output: 4", "num_output: 6"))
-    changed = {c.layer: c.what for c in found.changed}
+    actual = compare(("num_output: 4", "num_output: 6"))
+    changed = {c.layer: c.what for c in actual.changed}
     assert changed["a"] == [
         "convolution_param.num_output: 4 → 6",
         "top 0: 2×4×6×6 → 2×6×6×6",
@@ -51,34 +51,34 @@ def test_settings_shapes_and_weights():
         "parameter 1: 4 → 6",
     ]
     assert changed["b"] == ["parameter 0: 5×144 → 5×216"]
-    assert found.clashes == [("a", "blob 0: 4×3×3×3 → 6×3×3×3"), ("b", "blob 0: 5×144 → 5×216")] and not found.fits
-    assert found.totals["parameters"] == (112 + 725, 168 + 1085)
+    assert actual.clashes == [("a", "blob 0: 4×3×3×3 → 6×3×3×3"), ("b", "blob 0: 5×144 → 5×216")] and not actual.fits
+    assert actual.totals["parameters"] == (112 + 725, 168 + 1085)
 
 
 def test_an_added_layer_and_what_it_rewires():
-    found = compare(
+    actual = compare(
         ('layer { name: "b"', 'layer { name: "p" type: "TanH" bottom: "a" top: "p" }\nlayer { name: "b"'),
         ('bottom: "a" top: "b"', 'bottom: "p" top: "b"'),
     )
-    assert (found.only_a, found.only_b) == ([], ["p (TanH)"])
-    assert [(c.layer, c.what) for c in found.changed] == [("b", ["reads: r → p"])]
+    assert (actual.only_a, actual.only_b) == ([], ["p (TanH)"])
+    assert [(c.layer, c.what) for c in actual.changed] == [("b", ["reads: r → p"])]
 
 
 def test_a_layer_under_another_name():
-    found = compare(('name: "b"', 'name: "score"'))
-    assert [(c.layer, c.other, c.what) for c in found.changed] == [("b", "score", ["is called score"])]
-    assert found.renamed == [("b", "score")] and found.fits == ["a"] and not found.fresh
+    actual = compare(('name: "b"', 'name: "score"'))
+    assert [(c.layer, c.other, c.what) for c in actual.changed] == [("b", "score", ["is called score"])]
+    assert actual.renamed == [("b", "score")] and actual.fits == ["a"] and not actual.fresh
 
 
 def test_rates_of_parameters_and_enums():
-    found = compare(
+    actual = compare(
         ('top: "b"', 'top: "b" param { lr_mult: 10 }'),
         ('type: "ReLU"', 'type: "Pooling" pooling_param { kernel_size: 1 }'),
         ('bottom: "a" top: "a"', 'bottom: "a" top: "q"'),
         ('bottom: "a" top: "b"', 'bottom: "q" top: "b"'),
     )
-    assert (found.only_a, found.only_b) == (["r (ReLU)"], ["r (Pooling)"])
-    assert {c.layer: c.what for c in found.changed} == {"b": ["reads: r → r", "param 0 lr_mult: 1 → 10"]}
+    assert (actual.only_a, actual.only_b) == (["r (ReLU)"], ["r (Pooling)"])
+    assert {c.layer: c.what for c in actual.changed} == {"b": ["reads: r → r", "param 0 lr_mult: 1 → 10"]}
     pooled = NET.replace('"ReLU"', '"Pooling" pooling_param { kernel_size: 1 pool: MAX }').replace(
         'top: "a"', 'top: "q"', 2
     )
@@ -90,8 +90,8 @@ def test_rates_of_parameters_and_enums():
 
 def test_equal_windows_in_different_fields():
     assert compare(("kernel_size: 3", "kernel_h: 3 kernel_w: 3 pad: 0 stride: 1 stride: 1")).same
-    found = compare(("kernel_size: 3", "kernel_size: 3 stride: 2"))
-    assert found.changed[0].what[0] == "stride: 1×1 → 2×2"
+    actual = compare(("kernel_size: 3", "kernel_size: 3 stride: 2"))
+    assert actual.changed[0].what[0] == "stride: 1×1 → 2×2"
 
 
 def test_leading_ones_do_not_count():

@@ -18,37 +18,37 @@ def laid(edges: str, names: str):
 
 
 def test_every_edge_leads_down():
-    found = laid("ab ac bd cd ad de", "abcde").boxes
-    assert all(found[a].y + found[a].height < found[b].y for a, b in ("ab", "ac", "bd", "cd", "ad", "de"))
+    actual = laid("ab ac bd cd ad de", "abcde").boxes
+    assert all(actual[a].y + actual[a].height < actual[b].y for a, b in ("ab", "ac", "bd", "cd", "ad", "de"))
 
 
 def test_no_two_boxes_touch():
-    found = laid("ab ac ad ae bf cf df ef", "abcdef").boxes
-    row = sorted(found[n].x for n in "bcde")
+    actual = laid("ab ac ad ae bf cf df ef", "abcdef").boxes
+    row = sorted(actual[n].x for n in "bcde")
     assert min(b - a for a, b in zip(row, row[1:], strict=False)) >= BOX[0] + GAP_X - 1e-6
 
 
 def test_a_chain_is_one_column_next_to_a_long_edge():
-    found = laid("ab bc cd ad", "abcd")
-    assert len({round(v.x, 3) for v in found.boxes.values()}) == 1
-    bends = found.bends[3]
+    actual = laid("ab bc cd ad", "abcd")
+    assert len({round(v.x, 3) for v in actual.boxes.values()}) == 1
+    bends = actual.bends[3]
     assert len(bends) == 2 and bends[0].x == pytest.approx(bends[1].x)
-    assert abs(bends[0].x - found.boxes["b"].x) >= BOX[0] / 2
+    assert abs(bends[0].x - actual.boxes["b"].x) >= BOX[0] / 2
 
 
 def test_branches_are_centred_below_their_origin():
-    found = laid("ab ac bd cd", "abcd").boxes
-    assert found["a"].x == pytest.approx((found["b"].x + found["c"].x) / 2) == pytest.approx(found["d"].x)
+    actual = laid("ab ac bd cd", "abcd").boxes
+    assert actual["a"].x == pytest.approx((actual["b"].x + actual["c"].x) / 2) == pytest.approx(actual["d"].x)
 
 
 def test_crossings_are_undone():
-    found = laid("ad be cf", "abcfed").boxes
-    assert all(found[a].x == pytest.approx(found[b].x) for a, b in ("ad", "be", "cf"))
+    actual = laid("ad be cf", "abcfed").boxes
+    assert all(actual[a].x == pytest.approx(actual[b].x) for a, b in ("ad", "be", "cf"))
 
 
 def test_a_source_is_directly_above_its_reader():
-    found = laid("ab bc cd xd", "xabcd").boxes
-    assert found["x"].rank == found["c"].rank
+    actual = laid("ab bc cd xd", "xabcd").boxes
+    assert actual["x"].rank == actual["c"].rank
 
 
 def test_one_box_alone():

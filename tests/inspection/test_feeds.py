@@ -46,8 +46,8 @@ def test_windows_have_the_crop_size_with_any_mean(fed):
 
 
 def test_a_crop_beyond_the_mean_is_a_mistake(fed):
-    said = r"net\.prototxt:1:.*crop_size is larger than the image; expected at most 8, found 9"
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"net\.prototxt:1:.*crop_size is larger than the image; expected at most 8, found 9"
+    with pytest.raises(CaffeliteError, match=message):
         fed("Data", "crop_size: 9", "data_param")
 
 

@@ -16,8 +16,8 @@ def chain(layers):
     text = 'layer { name: "in" type: "Input" top: "x0" input_param { shape { dim: 1 dim: 2 } } }'
     for i in range(layers):
         text += f'layer {{ name: "l{i}" type: "TanH" bottom: "x{i}" top: "x{i + 1}" }}\n'
-    found = prototxt.parse(text, pb.NetParameter)
-    return graph.build(found.message, pb.NetState(phase=pb.TEST), found.locate)
+    actual = prototxt.parse(text, pb.NetParameter)
+    return graph.build(actual.message, pb.NetState(phase=pb.TEST), actual.locate)
 
 
 def calls(work, *arguments):

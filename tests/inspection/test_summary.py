@@ -35,9 +35,9 @@ def test_published_counts(name):
 def test_receptive_fields_of_alexnet():
     graph, _ = nets.load_net(str(MODELS / "alexnet/deploy.prototxt"), None, {}).graph(pb.TEST)
     fields = counts.receptive_fields(graph)
-    found = {node.name: counts.shown(fields[node.tops[0]]) for node in graph.nodes}
+    actual = {node.name: counts.shown(fields[node.tops[0]]) for node in graph.nodes}
     assert [
-        found[n] for n in ("conv1", "pool1", "conv2", "pool2", "conv3", "conv4", "conv5", "pool5", "fc6")
+        actual[n] for n in ("conv1", "pool1", "conv2", "pool2", "conv3", "conv4", "conv5", "pool5", "fc6")
     ] == "11 19 51 67 99 131 163 195 all".split()
 
 
@@ -214,8 +214,8 @@ def test_missing_labels_get_the_shape_that_readers_need(name, shapes, tmp_path):
     (tmp_path / "net.prototxt").write_text(LABELED.replace("NAME", name))
     subject = nets.load_net(str(tmp_path / "net.prototxt"), None, shapes)
     graph, notes = subject.graph(pb.TRAIN)
-    found = {top.name: top.shape for node in graph.nodes for top in node.tops}
-    assert found[name] == (2, 1, *found["c"][2:])
+    actual = {top.name: top.shape for node in graph.nodes for top in node.tops}
+    assert actual[name] == (2, 1, *actual["c"][2:])
     whole, _, mistakes = subject.buildable(pb.TRAIN)
     assert len(whole.nodes) == 4 and not mistakes
     assert [f for f in check(str(tmp_path / "net.prototxt"), shapes) if f.kind != "note"] == []

@@ -176,11 +176,11 @@ def volumes(of, kernel, stride, pad=0, past=0):
         sizes = padded.shape[2:]
         counts = [-(-(n - k) // s) + 1 for n, k, s in zip(sizes, kernel, stride, strict=True)]
         assert (counts[2] - 1) * stride[2] + kernel[2] - sizes[2] == past
-        found = np.empty((*x.shape[:2], *counts))
+        actual = np.empty((*x.shape[:2], *counts))
         for place in places(counts):
             window = tuple(slice(i * s, i * s + k) for i, k, s in zip(place, kernel, stride, strict=True))
-            found[(..., *place)] = of(padded[(..., *window)], (2, 3, 4))
-        return [found]
+            actual[(..., *place)] = of(padded[(..., *window)], (2, 3, 4))
+        return [actual]
 
     return oracle
 

@@ -23,15 +23,15 @@ def prior_boxes(sizes, offset=0.5, step=None, image=None, clip=False, variance=(
         rows, columns = feature.shape[2:]
         high, wide = image or picture.shape[2:]
         step_y, step_x = step or (high / rows, wide / columns)
-        found = []
+        actual = []
         for r in range(rows):
             for c in range(columns):
                 for w, h, *shift in sizes:
                     right, below = shift or (0, 0)
                     x, y = (c + offset + right) * step_x, (r + offset + below) * step_y
                     box = [(x - w / 2) / wide, (y - h / 2) / high, (x + w / 2) / wide, (y + h / 2) / high]
-                    found += [min(1, max(0, v)) for v in box] if clip else box
-        return [np.array([found, list(variance) * (len(found) // 4)])[None]]
+                    actual += [min(1, max(0, v)) for v in box] if clip else box
+        return [np.array([actual, list(variance) * (len(actual) // 4)])[None]]
 
     return oracle
 
@@ -39,7 +39,7 @@ def prior_boxes(sizes, offset=0.5, step=None, image=None, clip=False, variance=(
 def encoded(box, prior, variance, code):
     w, h = prior[2] - prior[0], prior[3] - prior[1]
     if code == "CENTER_SIZE":
-        found = [
+        actual = [
             ((box[0] + box[2]) - (prior[0] + prior[2])) / 2 / w,
             ((box[1] + box[3]) - (prior[1] + prior[3])) / 2 / h,
             math.log((box[2] - box[0]) / w),
@@ -47,8 +47,8 @@ def encoded(box, prior, variance, code):
         ]
     else:
         scale = [w, h, w, h] if code == "CORNER_SIZE" else [1] * 4
-        found = [(b - p) / s for b, p, s in zip(box, prior, scale, strict=True)]
-    return [f / v for f, v in zip(found, variance, strict=True)]
+        actual = [(b - p) / s for b, p, s in zip(box, prior, scale, strict=True)]
+    return [f / v for f, v in zip(actual, variance, strict=True)]
 
 
 def decoded(offset, prior, variance, code):
@@ -65,17 +65,17 @@ def decoded(offset, prior, variance, code):
 def matched(candidates, objects, threshold):
     """The object of each candidate, or -1: first the pairs of largest overlap, then by the threshold."""
     table = {(i, j): iou(c, o) for i, c in enumerate(candidates) for j, o in enumerate(objects)}
-    found = [-1] * len(candidates)
+    actual = [-1] * len(candidates)
     free = {j for j in range(len(objects))}
     for _, i, j in sorted((-v, i, j) for (i, j), v in table.items() if v > 1e-6):
-        if j in free and found[i] < 0:
-            found[i] = j
+        if j in free and actual[i] < 0:
+            actual[i] = j
             free.discard(j)
     best = [max(table[i, j] for j in range(len(objects))) for i in range(len(candidates))]
     for i in range(len(candidates)):
-        if threshold is not None and found[i] < 0 and best[i] >= threshold:
-            found[i] = max(range(len(objects)), key=lambda j: (table[i, j], -j))
-    return found, best
+        if threshold is not None and actual[i] < 0 and best[i] >= threshold:
+            actual[i] = max(range(len(objects)), key=lambda j: (table[i, j], -j))
+    return actual, best
 
 
 def score_loss(scores, label, logistic, focal=None):
@@ -194,14 +194,14 @@ def detections(classes, code="CORNER", threshold=0.3, most=None, keep=None, abov
         for i in range(n):
             mine = []
             for c in range(1, classes):
-                found = [decoded(offsets[i, k, c if separate else 0], boxes[k], variances[k], code) for k in range(p)]
+                actual = [decoded(offsets[i, k, c if separate else 0], boxes[k], variances[k], code) for k in range(p)]
                 order = sorted((k for k in range(p) if scores[i, k, c] > above), key=lambda k, c=c: -scores[i, k, c])
                 stays, limit = [], threshold
                 for k in order[:most]:
-                    if all(iou(found[k], found[s]) <= limit for s in stays):
+                    if all(iou(actual[k], actual[s]) <= limit for s in stays):
                         stays.append(k)
                         limit *= eta if limit > 0.5 else 1
-                mine += [[i, c, scores[i, k, c], *found[k]] for k in stays]
+                mine += [[i, c, scores[i, k, c], *actual[k]] for k in stays]
             if keep is not None and len(mine) > keep:
                 least = sorted((m[2] for m in mine), reverse=True)[keep - 1]
                 mine = [m for m in mine if m[2] >= least]

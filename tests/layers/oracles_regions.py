@@ -76,7 +76,7 @@ def align(x, rois, high, wide, scale, pad=0.0):
 
 def anchors(ratios, scales, stride, height, width, base=16):
     """{(row, column, anchor): (x1, y1, x2, y2)}."""
-    found = {}
+    actual = {}
     for row in range(height):
         for column in range(width):
             k = 0
@@ -86,9 +86,9 @@ def anchors(ratios, scales, stride, height, width, base=16):
                 for scale in scales:
                     cx, cy = (base - 1) / 2 + column * stride, (base - 1) / 2 + row * stride
                     a, b = (w * scale - 1) / 2, (h * scale - 1) / 2
-                    found[row, column, k] = (cx - a, cy - b, cx + a, cy + b)
+                    actual[row, column, k] = (cx - a, cy - b, cx + a, cy + b)
                     k += 1
-    return found
+    return actual
 
 
 def overlap(a, b) -> float:
@@ -123,7 +123,7 @@ def propose(scores, moves, info, ratios, scales, stride, *, least, before, after
     for n in range(len(scores)):
         count = scores.shape[1] // 2
         height, width, scale = info[n][:3]
-        found = []
+        actual = []
         for (row, column, k), box in anchors(ratios, scales, stride, *scores.shape[2:]).items():
             box = moved(box, moves[n, 4 * k : 4 * k + 4, row, column])
             box = tuple(min(max(v, 0), most - 1) for v, most in zip(box, (width, height) * 2, strict=True))
@@ -132,10 +132,10 @@ def propose(scores, moves, info, ratios, scales, stride, *, least, before, after
                 if drop:
                     continue
                 score = 0
-            found.append((score, box))
-        found.sort(key=lambda pair: -pair[0])
+            actual.append((score, box))
+        actual.sort(key=lambda pair: -pair[0])
         kept = []
-        for score, box in found[:before]:
+        for score, box in actual[:before]:
             if len(kept) < after and all(overlap(box, other) <= threshold for _, other in kept):
                 kept.append((score, box))
         rows += [(n, *box) for _, box in kept]
@@ -157,12 +157,12 @@ def anchor_targets(shape, objects, info, ratios, scales, stride, positive=0.7, n
     labels = np.full((1, 1, count * height, width), -1.0)
     targets, weights, outer = (np.zeros((1, 4 * count, height, width)) for _ in range(3))
     for (row, column, k), box in inside.items():
-        found = common[row, column, k]
-        label = 0 if max(found) < negative else -1
-        if max(found) >= positive or any(f == b > 0 for f, b in zip(found, best, strict=True)):
+        actual = common[row, column, k]
+        label = 0 if max(actual) < negative else -1
+        if max(actual) >= positive or any(f == b > 0 for f, b in zip(actual, best, strict=True)):
             label = 1
         labels[0, 0, k * height + row, column] = label
-        targets[0, 4 * k : 4 * k + 4, row, column] = offset(box, objects[int(np.argmax(found))])
+        targets[0, 4 * k : 4 * k + 4, row, column] = offset(box, objects[int(np.argmax(actual))])
         weights[0, 4 * k : 4 * k + 4, row, column] = label == 1
         outer[0, 4 * k : 4 * k + 4, row, column] = label >= 0
     return [labels, targets, weights, outer / max(1, (labels >= 0).sum())]
@@ -172,12 +172,12 @@ def proposal_targets(rois, objects, classes, std=(0.1, 0.1, 0.2, 0.2)):
     """All boxes, objects first: rows, labels, offsets and weights."""
     every = [tuple(r[1:]) for r in rois] + [tuple(o[:4]) for o in objects]
     nearest = [max(range(len(objects)), key=lambda g, box=box: overlap(box, objects[g])) for box in every]
-    found = [overlap(box, objects[g]) >= 0.5 for box, g in zip(every, nearest, strict=True)]
-    order = [i for i, f in enumerate(found) if f] + [i for i, f in enumerate(found) if not f]
-    labels = np.array([objects[nearest[i]][4] if found[i] else 0 for i in order])
+    actual = [overlap(box, objects[g]) >= 0.5 for box, g in zip(every, nearest, strict=True)]
+    order = [i for i, f in enumerate(actual) if f] + [i for i, f in enumerate(actual) if not f]
+    labels = np.array([objects[nearest[i]][4] if actual[i] else 0 for i in order])
     targets, weights = np.zeros((2, len(order), 4 * classes))
     for row, i in enumerate(order):
-        if found[i]:
+        if actual[i]:
             at = 4 * int(labels[row])
             targets[row, at : at + 4] = np.array(offset(every[i], objects[nearest[i]])) / std
             weights[row, at : at + 4] = 1
@@ -190,14 +190,14 @@ def detections(rois, scores, moves, info, *, least, threshold, most, std=(0.1, 0
     for image, (height, width, *_) in enumerate(info):
         mine = []
         for label in range(1, scores.shape[1]):
-            found = []
+            actual = []
             for r in range(len(rois)):
                 if rois[r, 0] == image and scores[r, label] >= least:
                     box = moved(rois[r, 1:], moves[r, 4 * label : 4 * label + 4] * std)
                     box = [min(max(v, 0), m) for v, m in zip(box, (width, height) * 2, strict=True)]
-                    found.append((scores[r, label], box))
+                    actual.append((scores[r, label], box))
             kept = []
-            for score, box in sorted(found, key=lambda pair: -pair[0]):
+            for score, box in sorted(actual, key=lambda pair: -pair[0]):
                 if all(overlap(box, other) <= threshold for _, other in kept):
                     kept.append((score, box))
             mine += [(image, label, s, b[0] / width, b[1] / height, b[2] / width, b[3] / height) for s, b in kept]

@@ -40,7 +40,7 @@ def output(found, batch, threshold, pixels, kind, most):
 
 def of_maps(threshold, kind, most, least):
     def oracle(*maps):
-        found = []
+        actual = []
         for x, field, stride in zip(maps, FIELDS, (8, 16), strict=True):
             n, _, h, w = x.shape
             for b, j, i in np.ndindex(n, h, w):
@@ -49,8 +49,8 @@ def of_maps(threshold, kind, most, least):
                 low = np.maximum(corners[:2], 0)
                 high = low + np.minimum(np.array(corners[2:]) - corners[:2], np.array([w, h]) * stride - low)
                 if score >= least and (high - low >= 8).all():
-                    found.append((b, score, [*low, *high]))
-        return output(found, len(maps[0]), threshold, 0, kind, most)
+                    actual.append((b, score, [*low, *high]))
+        return output(actual, len(maps[0]), threshold, 0, kind, most)
 
     return oracle
 
@@ -59,7 +59,7 @@ def of_groups(threshold, groups):
     """groups: the fields and the stride of each."""
 
     def oracle(*blobs):
-        found = []
+        actual = []
         for m, (fields, stride) in enumerate(groups):
             scores, offsets = blobs[2 * m : 2 * m + 2]
             _, _, h, w = scores.shape
@@ -67,8 +67,8 @@ def of_groups(threshold, groups):
                 corners = box(offsets[at, :, j, i], (i, j), fields[at % len(fields)], stride, 1)
                 low, high = np.maximum(corners[:2], 0), np.minimum(corners[2:], np.array([w, h]) * stride)
                 if 1 - scores[at, 0, j, i] >= 0.25 and (high - low + 1 >= 8).all():
-                    found.append((at // len(fields), 1 - scores[at, 0, j, i], [*low, *high]))
-        return output(found, len(blobs[0]) // len(groups[0][0]), threshold, 1, "IOU", None)
+                    actual.append((at // len(fields), 1 - scores[at, 0, j, i], [*low, *high]))
+        return output(actual, len(blobs[0]) // len(groups[0][0]), threshold, 1, "IOU", None)
 
     return oracle
 
@@ -79,13 +79,13 @@ def some_boxes(rng, shape):
 
 
 def decoded(offsets, boxes):
-    found = []
+    actual = []
     for t, (image, x0, y0, x1, y1) in zip(offsets, boxes, strict=True):
         dx, dy, dw, dh = t[4:] * DEVIATION + MEAN
         w, h = x1 - x0 + 1, y1 - y0 + 1
         cx, cy, w2, h2 = (x0 + x1) / 2 + dx * w, (y0 + y1) / 2 + dy * h, w * np.exp(dw), h * np.exp(dh)
-        found.append([image, cx - (w2 - 1) / 2, cy - (h2 - 1) / 2, cx + (w2 - 1) / 2, cy + (h2 - 1) / 2])
-    return [np.array(found)]
+        actual.append([image, cx - (w2 - 1) / 2, cy - (h2 - 1) / 2, cx + (w2 - 1) / 2, cy + (h2 - 1) / 2])
+    return [np.array(actual)]
 
 
 def routed(low, high, middle):

@@ -53,27 +53,27 @@ def stage_targets(columns, least=0.5, highest=10.0):
     def oracle(boxes, known):
         known = [row for row in known if row[0] != -1]
         every = [*boxes, *(row[:5] for row in known)]
-        found, background = [], []
+        actual, background = [], []
         for box in every:
             at, common = matched(box, known)
             if at is not None and common >= 0.5:
                 if not known[at][6]:
-                    found.append((box, known[at], common))
+                    actual.append((box, known[at], common))
             elif 0 <= common < 0.4:
                 background.append((box, None, 0.0))
-        rows = found + background
+        rows = actual + background
         targets, weights = np.zeros((2, len(rows), columns, 4))
         matches, labels = np.zeros((len(rows), 6)), np.zeros(len(rows))
         scores = np.ones(len(rows))
-        for i, (box, one, common) in enumerate(found):
+        for i, (box, one, common) in enumerate(actual):
             labels[i], scores[i] = one[5], common
             column = min(int(one[5]), columns - 1)
             targets[i, column] = encoded(box[1:], one[1:5])
             weights[i, column] = least <= common <= highest
             matches[i] = [one[5], *one[1:5], common]
-        if found:
-            scores[: len(found)] *= 0.25 * len(rows) / scores[: len(found)].sum()
-            scores[len(found) :] *= 0.75 * len(rows) / max(1, len(background))
+        if actual:
+            scores[: len(actual)] *= 0.25 * len(rows) / scores[: len(actual)].sum()
+            scores[len(actual) :] *= 0.75 * len(rows) / max(1, len(background))
         flat = weights.reshape(len(rows), -1)
         chosen = np.array([box for box, _, _ in rows])
         return [chosen, labels, targets.reshape(len(rows), -1), flat, flat, matches, scores]

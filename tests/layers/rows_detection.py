@@ -15,12 +15,12 @@ VARIANCES = "variance: 0.125 variance: 0.125 variance: 0.25 variance: 0.375"
 
 def priors(rng, shape):
     """Boxes of which each has area, some of them partly outside of the image, and variances."""
-    found = np.empty(shape)
+    actual = np.empty(shape)
     count = shape[2] // 4
     low = rng.uniform(-0.1, 0.5, (count, 2))
-    found[:, 0] = np.concatenate([low, low + rng.uniform(0.2, 0.6, (count, 2))], 1).reshape(-1)
-    found[:, 1] = np.tile([0.1, 0.1, 0.2, 0.3], count)
-    return found
+    actual[:, 0] = np.concatenate([low, low + rng.uniform(0.2, 0.6, (count, 2))], 1).reshape(-1)
+    actual[:, 1] = np.tile([0.1, 0.1, 0.2, 0.3], count)
+    return actual
 
 
 def objects(rng, shape):

@@ -14,16 +14,16 @@ def pixels(rng, shape):
 
 def objects(rng, shape):
     """Rows of 7 values: the number of rows, then x, y, width, height, angle, class."""
-    found = np.zeros(shape)
+    actual = np.zeros(shape)
     for n in range(shape[0]):
-        found[n, 0, 0, :2] = 2, 7
+        actual[n, 0, 0, :2] = 2, 7
         for i, (*box, label) in enumerate(OBJECTS[n], 1):
-            found[n, 0, i, :4], found[n, 0, i, 5] = box, label
-    return found
+            actual[n, 0, i, :4], actual[n, 0, i, 5] = box, label
+    return actual
 
 
 def grids(x, labels):
-    found = np.zeros((len(x), 10, 2, 3))
+    actual = np.zeros((len(x), 10, 2, 3))
     for n, i, j in np.ndindex(len(x), 2, 3):
         for left, top, width, height, label in OBJECTS[n]:
             half = width / 4, height / 4
@@ -32,9 +32,9 @@ def grids(x, labels):
             down = min(middle[1] + half[1], 4 * i + 4) - max(middle[1] - half[1], 4 * i)
             if label in (1, 3) and across > 0 and down > 0:
                 corners = left - 4 * j, top - 4 * i, left + width - 4 * j, top + height - 4 * i
-                found[n, :8, i, j] = 1, *corners, 1 / width, 1 / height, 64 / width / height
-                found[n, 8:, i, j] = label == 1, label == 3
-    return [x - np.array([10, 20, 30])[:, None, None], found]
+                actual[n, :8, i, j] = 1, *corners, 1 / width, 1 / height, 64 / width / height
+                actual[n, 8:, i, j] = label == 1, label == 3
+    return [x - np.array([10, 20, 30])[:, None, None], actual]
 
 
 ROWS = [

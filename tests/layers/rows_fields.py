@@ -34,10 +34,10 @@ def predictions(classes):
     """Scores without ties, and offsets within their limits."""
 
     def draw(rng, shape):
-        found = rng.uniform(-0.3, 0.3, shape)
-        scores = found[:, :classes]
+        actual = rng.uniform(-0.3, 0.3, shape)
+        scores = actual[:, :classes]
         scores[...] = rng.permutation(scores.size).reshape(scores.shape) / scores.size * 4
-        return found
+        return actual
 
     return draw
 
@@ -55,13 +55,13 @@ def target(label_map, r, c, field, normal):
 
 def limits(normal, ratios):
     mean, deviation = normal
-    found = []
+    actual = []
     for i in range(4):
         first = i // 2 * 2
         limit = 1 / ratios[1] if i < 2 else math.log(ratios[0])
         middle, scale = mean[first : first + 2].mean(), math.sqrt(deviation[first] * deviation[first + 1])
-        found.append(((-limit - middle) / scale, (limit - middle) / scale))
-    return found
+        actual.append(((-limit - middle) / scale, (limit - middle) / scale))
+    return actual
 
 
 def loss_of(scores, offsets, maps, fields, chosen, weight, factor=1.0, normal=PLAIN, ratios=(2, 2), squares=False):
@@ -166,8 +166,8 @@ def accuracy(scores, offsets, maps, top, threshold, ratios, normal=PLAIN, least=
             ]
             common = sides[0] * sides[1] if min(sides) > 0 and min(sides) >= least else 0
             overlaps.append(common / (w * h + gw * gh - common))
-    found = [right / counted, right_objects / len(overlaps)]
-    return [np.array(found).reshape(1, 1, 1, 2), np.array(sum(overlaps) / len(overlaps)).reshape(1, 1, 1, 1)]
+    actual = [right / counted, right_objects / len(overlaps)]
+    return [np.array(actual).reshape(1, 1, 1, 2), np.array(sum(overlaps) / len(overlaps)).reshape(1, 1, 1, 1)]
 
 
 def of_one(x, maps):

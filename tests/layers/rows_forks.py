@@ -109,13 +109,13 @@ def judged(score, overlap):
             mine = [t for t in truths if t[0] == b]
             for _, kind, _ in mine:
                 row[kind] += 1
-            found = []
+            actual = []
             for image, _, _, _, t, box in grid(x, np.array(ANCHORS) / 3, 3):
                 odds = np.exp(t[5:]) / np.exp(t[5:]).sum()
                 if image == b:
-                    found.append((int(odds.argmax()), score(sigmoid(t[4]), odds.max()), box))
+                    actual.append((int(odds.argmax()), score(sigmoid(t[4]), odds.max()), box))
             stays = []
-            for kind, value, box in sorted(found, key=lambda f: -f[1]):
+            for kind, value, box in sorted(actual, key=lambda f: -f[1]):
                 if all(iou(box, other[2]) < overlap for other in stays):
                     stays.append((kind, value, box))
             taken, at = set(), 3

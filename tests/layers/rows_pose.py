@@ -44,13 +44,13 @@ def peaks(threshold, parts, most):
     def oracle(x):
         y = np.zeros((len(x), parts, most + 1, 3))
         for n, c in np.ndindex(len(x), parts):
-            found = []
+            actual = []
             for i, j in np.ndindex(x.shape[2] - 2, x.shape[3] - 2):
                 block = x[n, c, i : i + 3, j : j + 3]
                 if block[1, 1] > threshold and (block >= block[1, 1]).sum() == 1:
-                    found.append((i + 1, j + 1))
-            y[n, c, 0, 0] = len(found)
-            for row, (i, j) in zip(y[n, c, 1:], found, strict=False):
+                    actual.append((i + 1, j + 1))
+            y[n, c, 0, 0] = len(actual)
+            for row, (i, j) in zip(y[n, c, 1:], actual, strict=False):
                 near = [
                     (a, b)
                     for a in range(max(1, i - 3), min(x.shape[2], i + 4))

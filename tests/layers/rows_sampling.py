@@ -65,7 +65,7 @@ def aligned(x, rois, outputs=1, group=2, scale=0.25, points=2):
 def moved(x, rois, moves=None, outputs=1, group=2, scale=0.25, per=2, std=0.25):
     y = np.zeros((len(rois), outputs, group, group))
     for r, c, i, j in np.ndindex(y.shape):
-        image, found = x[int(rois[r, 0]), (c * group + i) * group + j], []
+        image, actual = x[int(rois[r, 0]), (c * group + i) * group + j], []
         axes = []
         for side, cell in ((1, i), (0, j)):
             first = away(rois[r, 1 + side]) * scale - 0.5
@@ -73,8 +73,8 @@ def moved(x, rois, moves=None, outputs=1, group=2, scale=0.25, per=2, std=0.25):
             start = first + cell * extent / group + (0 if moves is None else moves[r, side, i, j] * std * extent)
             axes.append([start + k * extent / group / per for k in range(per)])
         for row in axes[0]:
-            found += [value(image, row, column) for column in axes[1] if reached(image, row, column)]
-        y[r, c, i, j] = np.mean(found) if found else 0
+            actual += [value(image, row, column) for column in axes[1] if reached(image, row, column)]
+        y[r, c, i, j] = np.mean(actual) if actual else 0
     return [y]
 
 

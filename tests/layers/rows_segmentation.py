@@ -74,16 +74,16 @@ def normalised(eps: float, tops: int = 1):
 
 def overlaps(x, label, ignore: int | None = None):
     """Accuracy, mean recall, mean intersection over union, pixel by pixel."""
-    found, given = x.argmax(1).ravel(), label.ravel()
-    found, given = found[given != ignore], given[given != ignore]
+    actual, given = x.argmax(1).ravel(), label.ravel()
+    actual, given = actual[given != ignore], given[given != ignore]
     recalls, shares = [], []
     for k in range(x.shape[1]):
-        of_class, as_class = given == k, found == k
+        of_class, as_class = given == k, actual == k
         if of_class.any():
-            recalls.append((found[of_class] == k).mean())
+            recalls.append((actual[of_class] == k).mean())
         either = of_class | as_class
         shares.append((of_class & as_class).sum() / either.sum() if either.any() else 1.0)
-    return [np.reshape([(found == given).mean(), np.mean(recalls), np.mean(shares)], (1, 1, 1, 3))]
+    return [np.reshape([(actual == given).mean(), np.mean(recalls), np.mean(shares)], (1, 1, 1, 3))]
 
 
 def weighed(weights, ignore: int):

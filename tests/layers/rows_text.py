@@ -65,8 +65,8 @@ def line(classes):
 
 
 def decoded(x, *blobs):
-    found = spelled(DECODED[: len(x)], 0)
-    return found + [-1] * (len(x) - len(found))
+    actual = spelled(DECODED[: len(x)], 0)
+    return actual + [-1] * (len(x) - len(actual))
 
 
 ROWS = [

@@ -46,15 +46,15 @@ def balanced(x, t):
 
 def dice(weighted=False, ignore=None):
     def oracle(x, t):
-        found = []
+        actual = []
         for a, b in zip(x, t, strict=True):
             w = np.ones(len(a)) if not weighted else 1 / (1 + b.reshape(len(b), -1).sum(1)) ** 2
             if ignore is not None:
                 w[ignore] = 0
             s = 1 / a[0].size ** 2 if weighted else 1
             w = w.reshape(-1, *[1] * (a.ndim - 1))
-            found.append((2 * (w * a * b).sum() + s) / ((w * a * a).sum() + (w * b * b).sum() + s))
-        return [1 - np.mean(found)]
+            actual.append((2 * (w * a * b).sum() + s) / ((w * a * a).sum() + (w * b * b).sum() + s))
+        return [1 - np.mean(actual)]
 
     return oracle
 

@@ -79,29 +79,29 @@ def suppressed(found, batch, overlap):
 
 def version_2(least, overlap):
     def oracle(*grids):
-        found = []
+        actual = []
         for x in grids:
             anchors = np.array(ANCHORS) / [x.shape[3], x.shape[2]]
             for b, _, _, _, t, box in grid(x, anchors, 3):
                 odds = np.exp(t[5:])
                 score = sigmoid(t[4]) * odds / odds.sum()
                 if score.max() >= least:
-                    found.append((b, int(np.argmax(score)), score.max(), box))
-        return [suppressed(found, len(grids[0]), overlap)]
+                    actual.append((b, int(np.argmax(score)), score.max(), box))
+        return [suppressed(actual, len(grids[0]), overlap)]
 
     return oracle
 
 
 def version_3(least, overlap, scale):
     def oracle(*grids):
-        found = []
+        actual = []
         for g, x in enumerate(grids):
             anchors = np.array(ANCHORS)[[g]] * 8 / scale / np.array([x.shape[3], x.shape[2]])
             for b, _, _, _, t, box in grid(x, anchors, 3):
                 for kind, score in enumerate(sigmoid(t[4]) * sigmoid(t[5:])):
                     if score > least:
-                        found.append((b, kind, score, box))
-        return [suppressed(found, len(grids[0]), overlap)]
+                        actual.append((b, kind, score, box))
+        return [suppressed(actual, len(grids[0]), overlap)]
 
     return oracle
 

@@ -29,8 +29,8 @@ def test_pytorch_deforms_alike(rng):
                 total = total + (values * inside[:, None]).sum(1, keepdim=True)
         return 0.25 * total.expand(-1, 3, -1, -1)
 
-    found = results("DeformableConvolution", body, x=x, offsets=offsets)
-    assert_as_torch(found, deform, x=x, offsets=offsets)
+    actual = results("DeformableConvolution", body, x=x, offsets=offsets)
+    assert_as_torch(actual, deform, x=x, offsets=offsets)
 
 
 def test_without_offsets_it_is_a_convolution(rng):
@@ -139,5 +139,5 @@ def test_pytorch_transforms_alike(rng):
         places = torch.stack([columns + 1 / 6, rows + 1 / 5], 3)
         return torch.nn.functional.grid_sample(x, places, align_corners=False)
 
-    found = results("SpatialTransformer", "st_param { output_H: 4 output_W: 3 }", x=x, theta=theta)
-    assert_as_torch(found, transform, x=x, theta=theta)
+    actual = results("SpatialTransformer", "st_param { output_H: 4 output_W: 3 }", x=x, theta=theta)
+    assert_as_torch(actual, transform, x=x, theta=theta)

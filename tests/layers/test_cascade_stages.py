@@ -111,9 +111,9 @@ def test_sizes_of_images_scale_boxes(tmp_path):
     )
     net = bind(text, "TEST")
     # Scaled by 4, the boxes have 81 of 165 and of 161 columns in common
-    found = np.array([[0, *[-1] * 6], [1, *[-1] * 6], [1, 0, 0, 20, 9, 1, 0.5]], float)
+    actual = np.array([[0, *[-1] * 6], [1, *[-1] * 6], [1, 0, 0, 20, 9, 1, 0.5]], float)
     for width, right in ((41.0, 0.0), (40.0, 1.0)):
-        forward(net, d=found, g=np.array([[1, 0, 0, width, 9, 1, 0, 0]]), z=np.array([[10, 10], [90, 100.0]]))
+        forward(net, d=actual, g=np.array([[1, 0, 0, width, 9, 1, 0, 0]]), z=np.array([[10, 10], [90, 100.0]]))
         assert net.blobs["y"].tolist() == [[-1, 1, 1, -1, -1], [1, 1, 0.5, right, 1 - right], [-1, 1, 0, -1, -1],
                                            [-1, 1, 0, -1, -1]]  # fmt: skip
 

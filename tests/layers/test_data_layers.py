@@ -38,8 +38,8 @@ def test_memory_data_goes_round():
     body = "memory_data_param { batch_size: 2 channels: 3 height: 1 width: 2 }"
     net = bind(layer("MemoryData", body=body, tops="a b", name="m"))
     memory = net.graph.nodes[0].layer
-    said = r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays"
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays"
+    with pytest.raises(CaffeliteError, match=message):
         net.forward()
     data, labels = IN_MEMORY
     memory.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # in any memory layout
@@ -48,8 +48,8 @@ def test_memory_data_goes_round():
         np.testing.assert_array_equal(net.blobs["a"], data[start : start + 2])
         np.testing.assert_array_equal(net.blobs["b"], labels[start : start + 2])
     for bad in ((data[:3], labels[:3]), (data[:0], labels[:0]), (data[:, :2], labels)):
-        said = "its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"
-        with pytest.raises(CaffeliteError, match=said):
+        message = "its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"
+        with pytest.raises(CaffeliteError, match=message):
             memory.set_input_arrays(*bad)
     with pytest.raises(CaffeliteError, match="its labels do not fit the data; expected 4, found .3."):
         memory.set_input_arrays(data, labels[:3])
@@ -71,8 +71,8 @@ def test_hdf5_output_appends(rng):
 def test_hdf5_output_that_cannot_be_written():
     row = next(r for r in ROWS if r.kind == "HDF5Output")
     net = row.bind(row.text().replace("out.h5", "none/out.h5"))
-    said = r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "
+    with pytest.raises(CaffeliteError, match=message):
         net.forward()
 
 

@@ -46,8 +46,8 @@ def test_priors_as_in_opencv(tmp_path, fields):
     text = over("PriorBox", f"prior_box_param {{ {fields} }}", **shapes)
     net = bind(text, "TEST", dtype="float32")
     net.forward()
-    found = theirs(tmp_path, text, **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
-    np.testing.assert_allclose(net.blobs["y"], found, atol=1e-6)
+    actual = theirs(tmp_path, text, **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+    np.testing.assert_allclose(net.blobs["y"], actual, atol=1e-6)
 
 
 def ordered(rows):
@@ -70,8 +70,8 @@ def test_detections_as_in_opencv(tmp_path, seed, fields, batch):
     text = over("DetectionOutput", body, **{name: array.shape for name, array in fed.items()})
     net = bind(text, "TEST", dtype="float32")
     forward(net, **fed)
-    found = theirs(tmp_path, text, **fed)
-    np.testing.assert_allclose(ordered(net.blobs["y"][0, 0]), ordered(found[0, 0]), atol=1e-5)
+    actual = theirs(tmp_path, text, **fed)
+    np.testing.assert_allclose(ordered(net.blobs["y"][0, 0]), ordered(actual[0, 0]), atol=1e-5)
 
 
 def test_the_number_of_detections_changes(seed):
@@ -264,12 +264,12 @@ def test_files_of_detections(tmp_path, saved, seed):
 
 def test_pixels_of_name_size_file(tmp_path, saved, seed):
     """Boxes that differ by a pixel in a small image overlap more in pixels, whose corners belong to the box."""
-    found = np.array([[0, 1, 0.9, 0.0, 0.0, 0.1, 0.1]])
+    actual = np.array([[0, 1, 0.9, 0.0, 0.0, 0.1, 0.1]])
     known = np.array([[0, 1, 0, 0.02, 0.0, 0.1, 0.1, 0]])
     rights = []
     for more in ("", f'name_size_file: "{tmp_path}/sizes.txt"'):
         body = f"detection_evaluate_param {{ num_classes: 2 overlap_threshold: 0.805 {more} }}"
         net = bind(over("DetectionEvaluate", body, a=(1, 1, 1, 7), b=(1, 1, 1, 8)), "TEST")
-        forward(net, a=found.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
+        forward(net, a=actual.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
         rights.append(net.blobs["y"][0, 0, 1, 3])
     assert rights == [0, 1]

@@ -68,9 +68,9 @@ def test_a_quarter_turn():
     image = np.zeros((3, 21, 11))
     image[:, 4:8, 2:5] = 1
     turn = transformation.Turn(21, 11, 90)
-    found = turn.image(image)
-    assert found.shape == (3, 11, 21) and found.sum() == pytest.approx(image.sum())
-    rows, columns = np.nonzero(found[0] > 0.5)
+    actual = turn.image(image)
+    assert actual.shape == (3, 11, 21) and actual.sum() == pytest.approx(image.sum())
+    rows, columns = np.nonzero(actual[0] > 0.5)
     assert (columns.mean(), rows.mean()) == pytest.approx(tuple(turn.moved(3, 5.5)), abs=0.01)
 
 

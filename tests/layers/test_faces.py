@@ -34,8 +34,8 @@ def gradients(dev, rng, text: str, width: int = 3):
     y, t = (dev.download(net.blobs[name]) for name in "yt")
     dx = dev.download(net.diff[by_name["x"]])
     weights = dev.download(net.params.blobs[0])
-    found = dev.download(net.params.diff)[: weights.size].reshape(weights.shape)
-    return dev.download(net.blobs["x"]), weights, (y - t) / 5, dx, found
+    actual = dev.download(net.params.diff)[: weights.size].reshape(weights.shape)
+    return dev.download(net.blobs["x"]), weights, (y - t) / 5, dx, actual
 
 
 @pytest.mark.parametrize(("kind", "m"), [("SINGLE", 1), ("DOUBLE", 2), ("TRIPLE", 3), ("QUADRUPLE", 4)])
@@ -68,8 +68,8 @@ def test_centers_move_to_the_mean_of_their_samples(dev, rng):
     forward(net, x=x, label=LABELS)
     net.backward()
     expected = [(c[n] - x[n == LABELS]).sum(0) / (1 + (n == LABELS).sum()) for n in range(4)]
-    found = dev.download(net.params.diff)[:16].reshape(4, 4)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    actual = dev.download(net.params.diff)[:16].reshape(4, 4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
         dev.download(net.diff[net.graph.values["x"]]), 0.008 * (x - c[LABELS.astype(int)]) / 5, rtol=1e-6
     )
@@ -77,7 +77,7 @@ def test_centers_move_to_the_mean_of_their_samples(dev, rng):
     dev.fill(factor, 8)
     net.scale_losses(factor)
     net.backward()
-    np.testing.assert_allclose(dev.download(net.params.diff)[:16].reshape(4, 4), 8 * found, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(dev.download(net.params.diff)[:16].reshape(4, 4), 8 * actual, rtol=1e-9, atol=1e-12)
 
 
 def test_rows_learn_from_samples_of_their_class_alone(dev, rng):
@@ -146,15 +146,15 @@ def test_numbers_follow_the_iteration(dev, kind, body, expected):
 )
 def test_only_training_changes_stored_weights(dev, rng, kind, body):
     text = inputs(x=(5, 4), label=(5,)) + layer(kind, body, label=kind == "MarginInnerProduct")
-    start, found = rng.normal(size=(3, 4)), {}
+    start, actual = rng.normal(size=(3, 4)), {}
     for phase in ("TEST", "TRAIN"):
         net = bind(text, phase, dev=dev)
         dev.upload(net.params.blobs[0], start)
         forward(net, x=np.ones((5, 4)), label=LABELS)
-        found[phase] = dev.download(net.params.blobs[0]), dev.download(net.blobs["y"])
-    np.testing.assert_array_equal(found["TEST"][0], start)
-    np.testing.assert_allclose(np.linalg.norm(found["TRAIN"][0], axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(found["TEST"][1], found["TRAIN"][1])
+        actual[phase] = dev.download(net.params.blobs[0]), dev.download(net.blobs["y"])
+    np.testing.assert_array_equal(actual["TEST"][0], start)
+    np.testing.assert_allclose(np.linalg.norm(actual["TRAIN"][0], axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(actual["TEST"][1], actual["TRAIN"][1])
 
 
 def test_a_sample_of_zeros_has_no_angle(dev):

@@ -89,11 +89,11 @@ def test_cells_of_a_group(mining, rng):
     fed = drawn(rng, blobs)
     feed(net, **fed)
     objects, candidates = set(objects_of(fed["t"])), set(candidates_of(fed["t"], 0.5))
-    found = [chosen_cells(net, iteration) for iteration in range(8)]
-    for cells in found:
+    actual = [chosen_cells(net, iteration) for iteration in range(8)]
+    for cells in actual:
         assert len(cells & objects) == min(2, len(objects)) and cells <= objects | candidates
         assert len(cells - objects) == min(6, len(candidates))
-    assert len({frozenset(cells - objects) for cells in found}) > 1 or mining == "bootstrap"
+    assert len({frozenset(cells - objects) for cells in actual}) > 1 or mining == "bootstrap"
 
 
 def test_fields_of_a_group(rng):

@@ -56,9 +56,9 @@ def test_pytorch_correlates_alike(rng):
 )
 def test_pytorch_resizes_alike(size, kind, mode, rng):
     x = rng.normal(size=(2, 3, 7, 7))
-    found = results("Resample", f"resample_param {{ height: {size} width: {size} type: {kind} }}", x=x)
+    actual = results("Resample", f"resample_param {{ height: {size} width: {size} type: {kind} }}", x=x)
     options = {"size": (size, size), "mode": mode, "align_corners": False, "antialias": size < 7}
-    assert_as_torch(found, lambda torch, x: torch.nn.functional.interpolate(x, **options), x=x)
+    assert_as_torch(actual, lambda torch, x: torch.nn.functional.interpolate(x, **options), x=x)
 
 
 def test_a_flow_out_of_the_image_and_an_unknown_one():
@@ -85,9 +85,9 @@ def test_unknown_values_have_no_loss(body, loss, slopes):
     text = inputs(a=a.shape, b=b.shape) + layer("L1Loss", "a", "b", body=f"l1_loss_param {{ {body} }}")
     net = bind("force_backward: true\n" + text, keep=True)
     assert run(net, a=a, b=b) == pytest.approx(loss)
-    found = {v.name: net.diff[v] for v in net.diff}
-    np.testing.assert_allclose(found["a"][0, :, 0].T, slopes)
-    np.testing.assert_allclose(found["b"], -found["a"])
+    actual = {v.name: net.diff[v] for v in net.diff}
+    np.testing.assert_allclose(actual["a"][0, :, 0].T, slopes)
+    np.testing.assert_allclose(actual["b"], -actual["a"])
 
 
 def test_sizes_of_a_second_bottom(rng):

@@ -52,8 +52,8 @@ def test_the_mean_of_the_first_passes(per_pixel, rng):
     stored = {"augment": [blob.copy() for blob in net.params.blobs]}
     parameters.load(test.graph, test.dev, stored, "file")
     expected = batches[:2].mean((0, 1, 3, 4)).reshape(3, 1, 1)
-    found = outputs(test, x=np.broadcast_to(expected + 1, IMAGES))["y"]
-    np.testing.assert_allclose(found, 1, rtol=1e-10)
+    actual = outputs(test, x=np.broadcast_to(expected + 1, IMAGES))["y"]
+    np.testing.assert_allclose(actual, 1, rtol=1e-10)
     np.testing.assert_array_equal(test.params.blobs[0], 3)
 
 
@@ -72,9 +72,9 @@ def drawn(body, phase="TRAIN", shape=(500, 1, 40, 60), more=""):
     size = "crop_width: 30 crop_height: 20 "
     kind = "GenerateAugmentationParameters"
     net = bind(augmentation(size + body, kind, tops="v", more=more, x=shape), phase)
-    found = outputs(net, x=np.zeros(shape))["v"][..., 0, 0]
-    numbers = [values(vector) for vector in found]
-    return found, {name: np.array([each[name] for each in numbers]) for name in NAMES}
+    actual = outputs(net, x=np.zeros(shape))["v"][..., 0, 0]
+    numbers = [values(vector) for vector in actual]
+    return actual, {name: np.array([each[name] for each in numbers]) for name in NAMES}
 
 
 def test_numbers_are_drawn_as_the_fields_say():
@@ -82,7 +82,7 @@ def test_numbers_are_drawn_as_the_fields_say():
     body += 'mirror { rand_type: "bernoulli" prob: 0.3 } ' + uniform("squeeze", 0, 0.3, "exp: true")
     body += uniform("gamma", 0, 0.5, 'exp: true rand_type: "gaussian"') + "noise { mean: 0.25 } "
     body += uniform("brightness", 1, 0.5, 'rand_type: "uniform_bernoulli" prob: 0.4')
-    found, by_name = drawn(body)
+    actual, by_name = drawn(body)
     assert 0.2 < by_name["mirror"].mean() < 0.4
     assert set(by_name["mirror"]) == {0, 1}
     assert -0.1 <= by_name["angle"].min() < -0.05 < 0.25 < by_name["angle"].max() <= 0.3
@@ -97,7 +97,7 @@ def test_numbers_are_drawn_as_the_fields_say():
     assert 0.5 <= changed.min() < changed.max() <= 1.5
     assert 0.3 < len(changed) / 500 < 0.5
     np.testing.assert_allclose(by_name["noise"], 0.25)
-    np.testing.assert_array_equal(found, drawn(body)[0])
+    np.testing.assert_array_equal(actual, drawn(body)[0])
 
 
 def test_crops_stay_in_the_image():
@@ -128,20 +128,20 @@ def test_the_spread_grows():
 def test_modes(mode, turned):
     body = f'rotate {{ mean: 0.25 }} contrast {{ mean: 2 }} mode: "{mode}" {CROP} bottomwidth: 50 bottomheight: 60'
     net = bind(augmentation(body, "GenerateAugmentationParameters", tops="v", x=(4, 42, 1, 1)))
-    found = [values(v) for v in outputs(net, x=vectors(angle=0.25, contrast=3, gamma=2))["v"][..., 0, 0]]
-    assert [each["angle"] for each in found] == pytest.approx([turned] * 4)
-    assert [each["contrast"] for each in found] == pytest.approx([6 if mode == "add" else 2] * 4)
-    assert [each["gamma"] for each in found] == pytest.approx([1 if mode == "regenerate" else 2] * 4)
+    actual = [values(v) for v in outputs(net, x=vectors(angle=0.25, contrast=3, gamma=2))["v"][..., 0, 0]]
+    assert [each["angle"] for each in actual] == pytest.approx([turned] * 4)
+    assert [each["contrast"] for each in actual] == pytest.approx([6 if mode == "add" else 2] * 4)
+    assert [each["gamma"] for each in actual] == pytest.approx([1 if mode == "regenerate" else 2] * 4)
 
 
 def test_a_layer_that_draws_its_own_numbers_gives_them_on(rng):
     body = f"{CROP} {uniform('translate', 0, 0.2)}"
     x = rng.random(IMAGES)
-    found = outputs(bind(augmentation(body, tops="y v")), x=x)
+    actual = outputs(bind(augmentation(body, tops="y v")), x=x)
     text = augmentation(body, bottoms=("x", "w"), x=IMAGES, w=(4, 42, 1, 1))
-    again = outputs(bind(text), x=x, w=found["v"])
-    np.testing.assert_array_equal(again["y"], found["y"])
-    assert found["v"].std() > 0
+    again = outputs(bind(text), x=x, w=actual["v"])
+    np.testing.assert_array_equal(again["y"], actual["y"])
+    assert actual["v"].std() > 0
 
 
 def recolored(x, body="", **numbers):
@@ -152,12 +152,12 @@ def recolored(x, body="", **numbers):
 
 def test_colors(rng):
     numbers = {"gamma": 1.5, "brightness": 0.125, "contrast": 1.25, "color1": 0.5, "color2": 1.5, "color3": 1.25}
-    plain, found = recolored(rng.random(IMAGES), **numbers)
+    plain, actual = recolored(rng.random(IMAGES), **numbers)
     for n, i, j in np.ndindex(4, 3, 4):
         pixel = plain[n, :, i, j]
         colored = pixel * (0.5, 1.5, 1.25)
         colored = np.clip(colored * pixel.sum() / (colored.sum() + 0.01), 0, 1) ** 1.5 + 0.125
-        np.testing.assert_allclose(found[n, :, i, j], np.clip(0.5 + (colored - 0.5) * 1.25, 0, 1), rtol=1e-10)
+        np.testing.assert_allclose(actual[n, :, i, j], np.clip(0.5 + (colored - 0.5) * 1.25, 0, 1), rtol=1e-10)
 
 
 def test_colors_along_vectors(rng):
@@ -168,7 +168,7 @@ def test_colors_along_vectors(rng):
     numbers = {"pow_nomean0": 1.2, "add_nomean1": 0.1, "mult_nomean2": 1.3, "pow_withmean1": 1.1, "pow_withmean2": 1.1}
     numbers |= {"add_withmean1": 0.05, "mult_withmean1": 0.9, "lmult_pow": 1.1, "lmult_mult": 0.9, "lmult_add": 0.02}
     x = rng.random(IMAGES)
-    plain, found = recolored(x, body, **numbers, col_angle=0.3)
+    plain, actual = recolored(x, body, **numbers, col_angle=0.3)
     mean, reach = x.mean((0, 2, 3)), np.abs(np.einsum("kc,nchw->nkhw", e, x)).max((0, 2, 3))
     for n, i, j in np.ndindex(4, 3, 4):
         c = e @ (plain[n, :, i, j] - mean) / reach
@@ -179,15 +179,15 @@ def test_colors_along_vectors(rng):
         length = np.linalg.norm(c) / np.linalg.norm(reach)
         c[1:] *= max(s**1.1 + 0.05, 0) * 0.9 / s
         c *= max(length**1.1 + 0.02, 0) * 0.9 * np.linalg.norm(reach) / np.linalg.norm(c)
-        np.testing.assert_allclose(found[n, :, i, j], np.clip(e.T @ np.minimum(c, reach), 0, 1), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(actual[n, :, i, j], np.clip(e.T @ np.minimum(c, reach), 0, 1), rtol=1e-6, atol=1e-7)
 
 
 def test_effects(rng):
     x = 0.4 + 0.2 * rng.random(IMAGES)
-    plain, found = recolored(x, shadow_angle=0, shadow_distance=0.5, shadow_strength=0.25)
-    np.testing.assert_allclose(found, plain - 0.25 * (np.arange(4) > 2), rtol=1e-10)
-    plain, found = recolored(x, noise=0.125)
-    assert 0.1 < (found - plain).std() < 0.15
+    plain, actual = recolored(x, shadow_angle=0, shadow_distance=0.5, shadow_strength=0.25)
+    np.testing.assert_allclose(actual, plain - 0.25 * (np.arange(4) > 2), rtol=1e-10)
+    plain, actual = recolored(x, noise=0.125)
+    assert 0.1 < (actual - plain).std() < 0.15
 
 
 test_mistakes = mistaken(

@@ -27,11 +27,11 @@ def test_lstm_continues_where_its_second_bottom_says_so(seed):
     rng = np.random.default_rng(seed)
     x, k = rng.normal(size=(6, 2)), np.array([0, 1, 1, 1, 1, 0.0])
     net = lstm(3, "", 'bottom: "k"')
-    found = []
+    actual = []
     for part in (slice(0, 3), slice(3, 6)):
         forward(net, x=x[part], k=k[part][:, None])
-        found.append(net.blobs["y"].copy())
-    np.testing.assert_allclose(np.concatenate(found), states(net, x, k), 1e-9)
+        actual.append(net.blobs["y"].copy())
+    np.testing.assert_allclose(np.concatenate(actual), states(net, x, k), 1e-9)
 
 
 def test_lstm_without_a_second_bottom_starts_with_each_pass(seed):
@@ -48,13 +48,13 @@ def test_lstm_limits_the_gradients_of_a_step(seed):
     rng = np.random.default_rng(seed)
     loss = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" loss_weight: 1000 }'
     fed = {"x": rng.normal(size=(4, 2)), "t": rng.normal(size=(4, 3))}
-    found = {}
+    actual = {}
     for limit in (0.125, 0):
         net = lstm(4, f"clipping_threshold: {limit}", tail=loss)
         run(net, **fed)
-        found[limit] = bias_gradient(net)
-    assert np.abs(found[0]).max() > 4 * 0.125 > 0
-    assert np.abs(found[0.125]).max() <= 4 * 0.125
+        actual[limit] = bias_gradient(net)
+    assert np.abs(actual[0]).max() > 4 * 0.125 > 0
+    assert np.abs(actual[0.125]).max() <= 4 * 0.125
 
 
 def bias_gradient(net):
@@ -83,9 +83,9 @@ def test_eval_detection_gives_the_mean_average_precision():
     forward(net, x=grid([(0, 0, 0), (2, 2, 2)]), b=known[None, None])
     assert net.blobs["y"][0, :3].tolist() == [1, 1, 0]
     judged = Judged(net.graph.outputs)
-    ((_, _, found),) = judged.collected(net.outputs())
+    ((_, _, actual),) = judged.collected(net.outputs())
     # class 0 is found, class 1 is not, class 2 has no objects
-    assert found == pytest.approx([1 / 3])
+    assert actual == pytest.approx([1 / 3])
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,16 @@ def net(kind: str, body: str) -> str:
 def bodies(kind: str):
     """The layer's message with one number at a time set to each value."""
     field, base, _ = KINDS[kind]
-    for found in pb.LayerParameter.DESCRIPTOR.fields_by_name[field].message_type.fields:
-        values = {found.CPPTYPE_UINT32: NUMBERS["uint32"], found.CPPTYPE_INT32: NUMBERS["int32"]}.get(
-            found.cpp_type, ()
+    for actual in pb.LayerParameter.DESCRIPTOR.fields_by_name[field].message_type.fields:
+        values = {actual.CPPTYPE_UINT32: NUMBERS["uint32"], actual.CPPTYPE_INT32: NUMBERS["int32"]}.get(
+            actual.cpp_type, ()
         )
-        stem, _, side = found.name.rpartition("_")
+        stem, _, side = actual.name.rpartition("_")
         pair = side in ("h", "w") and stem
         rest = re.sub(rf"\b({'kernel_size' if stem == 'kernel' else stem}): \S+", "", base) if pair else base
-        rest = rest if found.is_repeated and kind != "DummyData" else re.sub(rf"\b{found.name}: \S+", "", rest)
+        rest = rest if actual.is_repeated and kind != "DummyData" else re.sub(rf"\b{actual.name}: \S+", "", rest)
         for value in values:
-            yield f"{rest} {found.name}: {value}" + (f" {stem}_{'w' if side == 'h' else 'h'}: 1" if pair else "")
+            yield f"{rest} {actual.name}: {value}" + (f" {stem}_{'w' if side == 'h' else 'h'}: 1" if pair else "")
     if field in ("convolution_param", "pooling_param"):
         for value in NUMBERS["uint32"]:
             yield f"{base.replace('kernel_size: ', 'kernel_size: 1 # ')}\n stride: {value} pad: {value}"
@@ -121,6 +121,6 @@ def test_the_largest_stride_runs(kind):
 
 @pytest.mark.parametrize("axes", [33, 10_000])
 def test_a_blob_of_too_many_axes_is_refused(axes):
-    said = f'top "x" has too many axes; expected at most 32, as in Caffe, found {axes}$'
-    with pytest.raises(CaffeliteError, match=said):
+    text = f'top "x" has too many axes; expected at most 32, as in Caffe, found {axes}$'
+    with pytest.raises(CaffeliteError, match=text):
         textnet.build(f'layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ {"dim: 1 " * axes} }} }} }}')

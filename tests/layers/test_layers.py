@@ -54,9 +54,9 @@ def assert_forward(row: Row, rng, dev, batch: int | None = None, rtol: float = 1
     expected = row.oracle(*fed.values(), *[dev.download(p).astype(float) for p in net.params.blobs])
     assert len(expected) == row.tops
     for i, values in enumerate(expected):
-        found = dev.download(net.blobs[f"y{i}"])
-        assert found.shape == np.shape(values)
-        np.testing.assert_allclose(found, values, rtol, atol)
+        actual = dev.download(net.blobs[f"y{i}"])
+        assert actual.shape == np.shape(values)
+        np.testing.assert_allclose(actual, values, rtol, atol)
     net.check_faults()
     return net, fed
 
@@ -178,17 +178,17 @@ def test_in_place_gives_the_same(kind, rng):
         f"{FILL} }} }}\n"
     )
     fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 5))}
-    found = {}
+    actual = {}
     for top in "hy":
         text = head + f'layer {{ name: "layer" type: "{kind}" bottom: "h" top: "{top}" }}\n'
         text += f'layer {{ name: "loss" type: "EuclideanLoss" bottom: "{top}" bottom: "target" top: "loss" }}'
         net = bind(text, fuse=False)
         feed(net, **fed)
-        found[top] = (run(net), net.params.diff.copy())
+        actual[top] = (run(net), net.params.diff.copy())
         node = net.graph.nodes[3]
         shared = net.data[node.tops[0]].ctypes.data == net.data[node.bottoms[0]].ctypes.data
         assert shared is not node.layer.backward_reads_bottoms
-    for of_one, of_both in zip(found["h"], found["y"], strict=True):
+    for of_one, of_both in zip(actual["h"], actual["y"], strict=True):
         np.testing.assert_array_equal(of_one, of_both)
 
 

@@ -29,12 +29,12 @@ def test_pytorch_has_the_same_triplets(rng):
     net = bind(
         "force_backward: true\n" + inputs(a=(7, 5), p=(7, 5), n=(7, 5)) + layer("TripletLoss", *"apn"), keep=True
     )
-    found = run(net, **fed)
+    actual = run(net, **fed)
     blobs = {name: torch.tensor(array, requires_grad=True) for name, array in fed.items()}
     squared = {"distance_function": lambda a, b: ((a - b) ** 2).sum(1), "margin": 1.0}
     loss = torch.nn.functional.triplet_margin_with_distance_loss(*blobs.values(), **squared) / 2
     loss.backward()
-    assert found == pytest.approx(loss.item(), rel=1e-12)
+    assert actual == pytest.approx(loss.item(), rel=1e-12)
     for name, blob in blobs.items():
         np.testing.assert_allclose(slopes(net, name), blob.grad.numpy(), rtol=1e-10, atol=1e-15)
 

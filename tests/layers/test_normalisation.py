@@ -62,7 +62,7 @@ def test_learnt_scale_and_bias(phase, value, rng):
     fed = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=(4, 2))}
     start = [rng.normal(size=3), 0.5 + rng.random(3), np.array([2.5]), np.array([value, 1, 3]), rng.normal(size=3)]
     start += [rng.normal(size=(2, 30)), rng.normal(size=2)]
-    found = []
+    actual = []
     for text in (one, two):
         net = bind(text + target, phase, keep=True)
         for blob, values in zip(net.params.blobs, start, strict=True):
@@ -71,10 +71,10 @@ def test_learnt_scale_and_bias(phase, value, rng):
         for _ in range(2):
             loss = run(net)
         x = net.graph.values["x"]
-        found.append([loss, net.params.diff.copy(), net.diff[x], *net.params.blobs[:3]])
-    for mine, theirs in zip(*found, strict=True):
+        actual.append([loss, net.params.diff.copy(), net.diff[x], *net.params.blobs[:3]])
+    for mine, theirs in zip(*actual, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
-    assert np.count_nonzero(found[0][1]) == 68, "all that learn"
+    assert np.count_nonzero(actual[0][1]) == 68, "all that learn"
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_rates_of_a_learnt_scale():
     text = norm("scale_bias: true").replace(
         'top: "y"', 'top: "y" param { } param { } param { } param { lr_mult: 3 } param { decay_mult: 0 }'
     )
-    found = bind(text).graph.parameters
-    assert [(p.lr_mult, p.decay_mult) for p in found] == [(0, None)] * 3 + [(3, None), (None, 0)]
+    actual = bind(text).graph.parameters
+    assert [(p.lr_mult, p.decay_mult) for p in actual] == [(0, None)] * 3 + [(3, None), (None, 0)]
 
 
 FREE = "param { } " * 3 + 'param { name: "s" } param { name: "b" }'
@@ -117,14 +117,14 @@ def test_gradients_of_shared_parameters_add_up(kind, body, rng):
     """Of two layers that do the same, twice that of one."""
     layer = 'layer {{ name: "n{0}" type: "' + kind + '" bottom: "x" top: "y{0}" {1} }}'
     loss = 'layer {{ name: "loss{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t" top: "loss{0}" }}'
-    fed, found = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=SHAPE)}, []
+    fed, actual = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=SHAPE)}, []
     for count in (1, 2):
         net = bind(inputs(x=SHAPE, t=SHAPE) + "".join(layer.format(i, body) + loss.format(i) for i in range(count)))
         run(net, **fed)
-        found.append([net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters) if p.name])
-    for one, two in zip(*found, strict=True):
+        actual.append([net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters) if p.name])
+    for one, two in zip(*actual, strict=True):
         np.testing.assert_allclose(two, 2 * one, rtol=1e-12)
-    assert all(np.abs(one).min() > 0 for one in found[0])
+    assert all(np.abs(one).min() > 0 for one in actual[0])
 
 
 def test_nothing_stored_is_no_division_by_zero():

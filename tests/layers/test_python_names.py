@@ -36,9 +36,9 @@ layer { name: "roi-data" type: "Python" bottom: "rois" bottom: "gt_boxes"
 
 
 def spec(module: str, layer: str, text: str = "") -> pb.LayerParameter:
-    found = pb.LayerParameter(name="l", type="Python", python_param={"module": module, "layer": layer})
-    found.python_param.param_str = text
-    return found
+    actual = pb.LayerParameter(name="l", type="Python", python_param={"module": module, "layer": layer})
+    actual.python_param.param_str = text
+    return actual
 
 
 def test_a_train_net_builds_without_its_modules():
@@ -63,17 +63,17 @@ def test_every_name_stands_for_a_type_with_these_fields():
 def test_settings_are_read_in_all_their_forms():
     for text in ("'feat_stride': 8\n'scales': [2, 4.5]", "{feat_stride: 8, scales: !!python/tuple [2, 4.5]}",
                  '"feat_stride": 8\nscales: (2, 4.5)'):  # fmt: skip
-        found = native(spec("rpn.proposal_layer", "ProposalLayer", text), NOWHERE)
-        assert found.type == "Proposal"
-        assert found.proposal_param.feat_stride == 8 and list(found.proposal_param.scale) == [2, 4.5]
+        actual = native(spec("rpn.proposal_layer", "ProposalLayer", text), NOWHERE)
+        assert actual.type == "Proposal"
+        assert actual.proposal_param.feat_stride == 8 and list(actual.proposal_param.scale) == [2, 4.5]
 
 
 def test_fields_of_the_message_go_before_param_str():
     layer = spec("rpn.proposal_layer", "ProposalLayer", "feat_stride: 16\nscales: [1]")
     layer.proposal_param.feat_stride = 4
     layer.proposal_param.scale.extend([2, 3])
-    found = native(layer, NOWHERE).proposal_param
-    assert found.feat_stride == 4 and list(found.scale) == [2, 3]
+    actual = native(layer, NOWHERE).proposal_param
+    assert actual.feat_stride == 4 and list(actual.scale) == [2, 3]
     assert layer.type == "Python", "the caller's message stays"
 
 

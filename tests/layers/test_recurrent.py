@@ -50,10 +50,10 @@ def test_forward_and_gradient(kind, static, exposed, rng):
     net.params.data[...] = rng.normal(size=net.params.size)
     run(net, **fed)
     begin = [fed[f"s{i}"][0] if exposed else np.zeros((N, D)) for i in range(states)]
-    found = loop(fed["x"], fed["cont"], fed.get("s"), begin, net.params.blobs)
-    np.testing.assert_allclose(net.blobs["y"], found[0], rtol=1e-10)
+    actual = loop(fed["x"], fed["cont"], fed.get("s"), begin, net.params.blobs)
+    np.testing.assert_allclose(net.blobs["y"], actual[0], rtol=1e-10)
     for i in range(states if exposed else 0):
-        np.testing.assert_allclose(net.blobs[f"y{i}"][0], found[1 + i], rtol=1e-10)
+        np.testing.assert_allclose(net.blobs[f"y{i}"][0], actual[1 + i], rtol=1e-10)
 
     moved = [n for n in fed if n in "xs" or (n[0] == "s" and exposed)]
     assert net.graph.values["cont"] not in net.diff
@@ -105,7 +105,7 @@ def test_sequences_do_not_mix(kind, rng):
 @pytest.mark.parametrize("static", [False, True])
 def test_bf16_is_near(static, rng):
     """Gradients of parameters and of x, in bfloat16 products and in full; x is not what backward reads."""
-    found = []
+    actual = []
     for precision in ("bf16", "fp32"):
         net = bind(net_text("LSTM", static, True, batch=8), dev=engines.with_onednn(precision), keep=True)
         assert any(getattr(node.layer, "rounds_bottoms", bool)() for node in net.graph.nodes) == (precision == "bf16")
@@ -118,10 +118,10 @@ def test_bf16_is_near(static, rng):
         if precision == "bf16":
             net.blobs["x"].fill(np.nan)
         net.backward()
-        found.append(
+        actual.append(
             np.concatenate([net.params.diff, *(net.diff[v].ravel() for v in net.diff if v.name in ("x", "s0", "s1"))])
         )
-    half, full = found
+    half, full = actual
     assert (half != full).any()
     np.testing.assert_allclose(half, full, atol=0.02 * np.abs(full).max())
 

@@ -63,9 +63,9 @@ def test_proposals_equal_opencv(seed):
     text += f'layer {{ name: "l" {body} bottom: "s" bottom: "m" bottom: "i" top: "y" }}'
     net = bind(text, dev=MAKE["cpu"]("float32"))
     forward(net, s=scores, m=moves, i=info)
-    found = net.blobs["y"]
-    assert found.shape == (40, 5)
-    np.testing.assert_allclose(found, expected.reshape(-1, 5)[:40], rtol=1e-5, atol=1e-3)
+    actual = net.blobs["y"]
+    assert actual.shape == (40, 5)
+    np.testing.assert_allclose(actual, expected.reshape(-1, 5)[:40], rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -231,8 +231,8 @@ def test_names_of_mat_files_stay_below_their_folder(tmp_path):
 def test_scipy_reads_mat_files(rng):
     scipy = pytest.importorskip("scipy.io", exc_type=ImportError)
     array = rng.normal(size=(2, 3, 4, 5)).astype(np.float32)
-    found = scipy.loadmat(io.BytesIO(mat_file(array)))["data"]
-    np.testing.assert_array_equal(found.transpose(3, 2, 1, 0), array)
+    actual = scipy.loadmat(io.BytesIO(mat_file(array)))["data"]
+    np.testing.assert_array_equal(actual.transpose(3, 2, 1, 0), array)
 
 
 def test_mat_write_needs_a_folder():

@@ -52,7 +52,7 @@ def test_pytorch_has_the_same_loss_and_slopes(rng, blank):
 def test_forms_of_one_batch_agree(rng):
     """Lengths, indicators, and labels filled up by blanks."""
     x, steps, lines = sequences(rng, 0)
-    found = {}
+    actual = {}
     for kind, form in (("WarpCTCLoss", 4), ("WarpCTCLoss", 3), ("CTCLoss", 3), ("WarpCTCLoss", 2), ("CtcLoss", 2)):
         steps = steps if form > 2 else np.full(N, T)
         fed = {"x": x}
@@ -64,13 +64,13 @@ def test_forms_of_one_batch_agree(rng):
             fed |= {"l": filled(lines, 5, 0)}
         body = "" if form == 2 else "ctc_loss_param { blank_index: 0 }"
         net = loss_net(kind, {name: array.shape for name, array in fed.items()}, body)
-        found[kind, form] = run(net, **fed), slopes(net).copy()
+        actual[kind, form] = run(net, **fed), slopes(net).copy()
         net.check_faults()
-        assert not found[kind, form][1][np.arange(T)[:, None] >= steps].any(), "nothing after the end"
+        assert not actual[kind, form][1][np.arange(T)[:, None] >= steps].any(), "nothing after the end"
     for one, other in ((("WarpCTCLoss", 4), ("WarpCTCLoss", 3)), (("WarpCTCLoss", 3), ("CTCLoss", 3))):
-        assert found[one][0] == found[other][0]
-        np.testing.assert_array_equal(found[one][1], found[other][1])
-    assert found["WarpCTCLoss", 2][0] == found["CtcLoss", 2][0] != found["CTCLoss", 3][0]
+        assert actual[one][0] == actual[other][0]
+        np.testing.assert_array_equal(actual[one][1], actual[other][1])
+    assert actual["WarpCTCLoss", 2][0] == actual["CtcLoss", 2][0] != actual["CTCLoss", 3][0]
 
 
 def test_first_steps_alone_count(rng):

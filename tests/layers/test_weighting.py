@@ -22,8 +22,8 @@ def test_pytorch_has_the_same_focal_loss(rng, gamma):
     log_p = scores.log_softmax(1).gather(1, torch.tensor(label)[:, None])
     expected = -(0.25 * (1 - log_p.exp()) ** gamma * log_p).mean()
     expected.backward()
-    found, slope = judged("FocalLoss", f"focal_loss_param {{ gamma: {gamma} }}", x=x, t=label.astype(float))
-    assert found == pytest.approx(expected.item(), rel=1e-12)
+    actual, slope = judged("FocalLoss", f"focal_loss_param {{ gamma: {gamma} }}", x=x, t=label.astype(float))
+    assert actual == pytest.approx(expected.item(), rel=1e-12)
     np.testing.assert_allclose(slope, scores.grad.numpy(), rtol=1e-10, atol=1e-15)
 
 
@@ -34,16 +34,16 @@ def test_pytorch_has_the_same_weighted_log_loss(rng):
     each = torch.nn.functional.cross_entropy(scores, torch.tensor(label), reduction="none")
     expected = (each * torch.tensor(w)).sum() / max(1, w.sum())
     expected.backward()
-    found, slope = judged("WeightedSoftmaxWithLoss", x=x, t=label.astype(float), w=w)
-    assert found == pytest.approx(expected.item(), rel=1e-12)
+    actual, slope = judged("WeightedSoftmaxWithLoss", x=x, t=label.astype(float), w=w)
+    assert actual == pytest.approx(expected.item(), rel=1e-12)
     np.testing.assert_allclose(slope, scores.grad.numpy(), rtol=1e-10, atol=1e-15)
 
 
 def test_a_certain_label_has_no_focal_loss_and_a_finite_slope():
-    found, slope = judged(
+    actual, slope = judged(
         "FocalLoss", "focal_loss_param { gamma: 0.5 }", x=np.array([[900.0, 0], [0, 900]]), t=np.array([0.0, 1])
     )
-    assert found == 0 and not slope.any()
+    assert actual == 0 and not slope.any()
 
 
 def test_equal_maps_overlap_fully():
@@ -60,8 +60,8 @@ def test_ranks_have_weights_from_a_file(tmp_path, monkeypatch):
         2 * np.log(1 + np.e) + np.log(2), rel=1e-12
     )
     (tmp_path / "w.txt").write_text("2\n0\n")
-    said = r"w\.txt: layer .layer. .* weights are missing; expected 3 numbers, found 2"
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"w\.txt: layer .layer. .* weights are missing; expected 3 numbers, found 2"
+    with pytest.raises(CaffeliteError, match=message):
         judged("OrdinalRegressionLoss", body, **arrays)
 
 

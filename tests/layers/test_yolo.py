@@ -26,20 +26,20 @@ def gradient(net, x, label) -> np.ndarray:
 
 def test_region_gradient_is_the_errors(rng):
     x, label = rng.normal(size=SHAPE), true_boxes(rng, (2, 15))
-    found = gradient(loss_net("RegionLoss", "region_loss_param", REGION), x, label)
-    np.testing.assert_allclose(found, region_errors(x, label, True).reshape(SHAPE), rtol=1e-9, atol=1e-12)
+    actual = gradient(loss_net("RegionLoss", "region_loss_param", REGION), x, label)
+    np.testing.assert_allclose(actual, region_errors(x, label, True).reshape(SHAPE), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("logic", [False, True])
 def test_yolo_gradient_is_the_errors(rng, logic):
     x, label = rng.normal(size=SHAPE), true_boxes(rng, (2, 15))
     body = V3 + f" use_logic_gradient: {'true' if logic else 'false'}"
-    found = gradient(loss_net("Yolov3", "yolov3_param", body), x, label)
+    actual = gradient(loss_net("Yolov3", "yolov3_param", body), x, label)
     expected = yolo_errors(x, label)
     if logic:
         s = 1 / (1 + np.exp(-x.reshape(expected.shape)))
         expected[:, :, [0, 1, 4, 5, 6, 7]] *= (s * (1 - s))[:, :, [0, 1, 4, 5, 6, 7]]
-    np.testing.assert_allclose(found, expected.reshape(SHAPE), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(actual, expected.reshape(SHAPE), rtol=1e-9, atol=1e-12)
 
 
 def differences(value, box) -> np.ndarray:
@@ -84,14 +84,14 @@ def test_iou_losses_of_a_box_that_is_there_twice(rng, kind, accumulate):
     label[1, :2] = truth
     more = f"iou_normalizer: 4 max_delta: 1.5 accumulate: {'true' if accumulate else 'false'} iou_thresh: 1"
     net = loss_net("Yolov3", "yolov3_param", f"{V3} iou_loss: {kind} {more}")
-    found = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)
+    actual = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)
     t = x.reshape(2, 2, 8, 3, 4)[1, 0, :, 1, 1]
     s = 1 / (1 + np.exp(-t))
     box = np.array([(1 + s[0]) / 4, (1 + s[1]) / 3, np.exp(t[2]) * 2 / 4, np.exp(t[3]) * 0.75 / 3])
     slopes = 4 * grids.overlap_slopes(box, truth[1:], kind) * [1, 1, np.exp(t[2]), np.exp(t[3])]
-    np.testing.assert_allclose(found[1, 0, :4, 1, 1], -np.clip(slopes, -1.5, 1.5) * (1 + accumulate), rtol=1e-9)
-    found[1, 0, :, 1, 1] = 0
-    assert (found[:, :, :4] == 0).all(), "no other prediction learns a box"
+    np.testing.assert_allclose(actual[1, 0, :4, 1, 1], -np.clip(slopes, -1.5, 1.5) * (1 + accumulate), rtol=1e-9)
+    actual[1, 0, :, 1, 1] = 0
+    assert (actual[:, :, :4] == 0).all(), "no other prediction learns a box"
     iou = float(grids.overlaps(box, truth[1:], "DIOU" if kind == "IOU" else kind))
     errors = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)[:, :, 4:]
     assert float(net.blobs["l"]) == pytest.approx(((errors**2).sum() + 4 * (1 - iou)) / 2)
@@ -101,10 +101,10 @@ def test_focal_loss_of_classes(rng):
     x, label = rng.normal(size=SHAPE), np.zeros((2, 3, 5))
     label[0, 0] = [1, 0.4, 0.45, 16 / 32, 6 / 24]
     net = loss_net("Yolov3", "yolov3_param", f"{V3} use_focal_loss: true class_scale: 3")
-    found = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)[0, 0, 5:, 1, 1]
+    actual = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)[0, 0, 5:, 1, 1]
     p = 1 / (1 + np.exp(-x.reshape(2, 2, 8, 3, 4)[0, 0, 5:, 1, 1]))
     focal = -(1 - p[1]) * (2 * p[1] * np.log(p[1]) + p[1] - 1)
-    np.testing.assert_allclose(found, 3 * (p - [0, 1, 0]) * 0.5 * focal, rtol=1e-9)
+    np.testing.assert_allclose(actual, 3 * (p - [0, 1, 0]) * 0.5 * focal, rtol=1e-9)
 
 
 def test_labels_of_annotated_data(rng):
@@ -116,8 +116,8 @@ def test_labels_of_annotated_data(rng):
             rows.append([image, kind + 1, 0, px - w / 2, py - h / 2, px + w / 2, py + h / 2, 0])
     annotated = np.reshape(rows, (1, 1, 5, 8))
     nets = [loss_net("Yolov3", "yolov3_param", V3, shape) for shape in ((2, 15), (1, 1, 5, 8))]
-    found = [gradient(net, x, given).copy() for net, given in zip(nets, (label, annotated), strict=True)]
-    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-12)
+    actual = [gradient(net, x, given).copy() for net, given in zip(nets, (label, annotated), strict=True)]
+    np.testing.assert_allclose(*actual, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -99,14 +99,14 @@ class ThreadLinks:
         self.bytes += array.nbytes
         exchange.turn.notify_all()
         exchange.wait(lambda: len(given) == exchange.shards, f"{self.me} waits for the other shards of its stage")
-        found = [given[i] for i in range(exchange.shards)]
-        assert len({(a.shape, a.dtype) for a in found}) == 1, "the shards of a stage exchange different arrays"
+        actual = [given[i] for i in range(exchange.shards)]
+        assert len({(a.shape, a.dtype) for a in actual}) == 1, "the shards of a stage exchange different arrays"
         taken.add(shard)
         if len(taken) == exchange.shards:
             given.clear()
             taken.clear()
         exchange.turn.notify_all()
-        return found
+        return actual
 
     def all_gather(self, source: np.ndarray, target: np.ndarray) -> None:
         assert source.flags.c_contiguous and target.flags.c_contiguous
@@ -115,8 +115,8 @@ class ThreadLinks:
 
     def reduce_scatter(self, source: np.ndarray, target: np.ndarray) -> None:
         assert source.flags.c_contiguous and target.flags.c_contiguous
-        found = [a.reshape(self.exchange.shards, -1)[self.me[1]] for a in self._collect(source)]
-        target.reshape(-1)[...] = sum(found)
+        actual = [a.reshape(self.exchange.shards, -1)[self.me[1]] for a in self._collect(source)]
+        target.reshape(-1)[...] = sum(actual)
 
     def all_reduce(self, array: np.ndarray) -> None:
         assert array.flags.c_contiguous

@@ -48,7 +48,7 @@ class Rank:
         self.losses: list[dict[str, float]] = []
 
     def iterate(self, iteration: int, count: int, feed: Feed | None, update: Callable[["Rank"], None]) -> None:
-        found: dict[str, float] = {}
+        actual: dict[str, float] = {}
         for forward, m in self.order:
             net = self.nets[m % len(self.nets)]
             if forward:
@@ -56,10 +56,10 @@ class Rank:
                     feed(net, iteration, m)
                 net.forward(iteration, iteration * count + m)
                 for value, weight in net.graph.losses:
-                    found[value.name] = found.get(value.name, 0.0) + weight * float(np.sum(net.data[value])) / count
+                    actual[value.name] = actual.get(value.name, 0.0) + weight * float(np.sum(net.data[value])) / count
             elif net.compiled.backward:
                 net.backward(add=m > 0)
-        self.losses.append(found)
+        self.losses.append(actual)
         update(self)
         if self.net.params.diff is not None:
             self.net.params.data -= self.net.params.data.dtype.type(self.rate / count) * self.net.params.diff
@@ -70,13 +70,13 @@ def train_whole(graph: Graph, iterations: int, count: int = 1, feed: Feed | None
     rank = Rank(graph, CPU(dtype), 1, 0, count, **options)
     for iteration in range(iterations):
         rank.iterate(iteration, count, feed, lambda rank: None)
-    found = Trained()
-    found.losses = rank.losses
+    actual = Trained()
+    actual.losses = rank.losses
     for i, p in enumerate(rank.net.params.parameters):
-        found.parameters[p.node.name, p.index] = rank.net.params.blobs[i].copy()
+        actual.parameters[p.node.name, p.index] = rank.net.params.blobs[i].copy()
         if rank.net.params.diff is not None:
-            found.gradients[p.node.name, p.index] = rank.net.params.diffs[i].copy()
-    return found
+            actual.gradients[p.node.name, p.index] = rank.net.params.diffs[i].copy()
+    return actual
 
 
 def train_parts(
@@ -92,7 +92,7 @@ def train_parts(
     exchange, ranks = Exchange(placement.shards), {}
     division = Analysis(graph, placement)
     places = {(p.layer, p.index): p for p in division.parameters}
-    found = Trained()
+    actual = Trained()
 
     def sum_gradients(rank: Rank) -> None:
         """Of layers that are divided by samples."""
@@ -106,23 +106,23 @@ def train_parts(
         rank = ranks[stage, shard] = Rank(own, CPU(dtype), placement.stages, stage, count, links, **options)
         for iteration in range(iterations):
             rank.iterate(iteration, count, feed, sum_gradients)
-        found.bytes[stage, shard] = links.bytes
+        actual.bytes[stage, shard] = links.bytes
 
     positions = [(stage, shard) for stage in range(placement.stages) for shard in range(placement.shards)]
     exchange.run(*[lambda place=place: run(*place) for place in positions])
     assert not any(exchange.messages.values()), "messages that nobody has received"
-    found.losses = [{} for _ in range(iterations)]
+    actual.losses = [{} for _ in range(iterations)]
     for stage in range(placement.stages):
         shards = [ranks[stage, shard].net for shard in range(placement.shards)]
         assert all(ranks[stage, shard].losses == ranks[stage, 0].losses for shard in range(placement.shards))
-        for mine, theirs in zip(found.losses, ranks[stage, 0].losses, strict=True):
+        for mine, theirs in zip(actual.losses, ranks[stage, 0].losses, strict=True):
             mine.update(theirs)
         for i, p in enumerate(shards[0].params.parameters):
             key = p.node.name, p.index
-            found.parameters[key] = joined([net.params.blobs[i] for net in shards], places[key])
+            actual.parameters[key] = joined([net.params.blobs[i] for net in shards], places[key])
             if shards[0].params.diff is not None:
-                found.gradients[key] = joined([net.params.diffs[i] for net in shards], places[key])
-    return found
+                actual.gradients[key] = joined([net.params.diffs[i] for net in shards], places[key])
+    return actual
 
 
 def joined(parts: list[np.ndarray], place: ParameterPlace) -> np.ndarray:

@@ -95,9 +95,9 @@ def results(text: str, rounds: int = 2, **options) -> dict[str, np.ndarray]:
     feed(net, **arrays(5))
     for iteration in range(rounds):
         loss = run(net, iteration)
-    found = {"loss": np.array(loss), "diff": net.params.diff.copy() if net.params.diff is not None else np.zeros(0)}
-    found |= {f"output {v.name}": values for v, _, values in net.outputs()}
-    return found | {f"gradient of {v.name}": net.diff[v].copy() for v in feeds if v in net.diff}
+    actual = {"loss": np.array(loss), "diff": net.params.diff.copy() if net.params.diff is not None else np.zeros(0)}
+    actual |= {f"output {v.name}": values for v, _, values in net.outputs()}
+    return actual | {f"gradient of {v.name}": net.diff[v].copy() for v in feeds if v in net.diff}
 
 
 def assert_sound(made: CompiledNet) -> None:

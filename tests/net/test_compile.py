@@ -193,11 +193,11 @@ def test_two_nets_of_one_compiled_net_share_nothing():
 @pytest.mark.host
 def test_one_graph_runs_on_several_devices():
     """In the layout and dtype of each."""
-    graph, found = build(TEXT), []
+    graph, actual = build(TEXT), []
     before = snapshot(graph)
     for dev in (engines.without_onednn(), engines.with_onednn(), engines.Host(), open_device(None, "float64")):
-        found.append(outputs(Net(compile(graph, dev.traits), dev, seed=3)))
+        actual.append(outputs(Net(compile(graph, dev.traits), dev, seed=3)))
     assert snapshot(graph) == before
-    for others in found[1:]:
-        for one, other in zip(found[0], others, strict=True):
+    for others in actual[1:]:
+        for one, other in zip(actual[0], others, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)

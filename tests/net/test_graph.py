@@ -184,8 +184,8 @@ def test_too_many_param_messages():
 
 def mark(text: str, part: str) -> str:
     """The text with a mark before the last place where the part stands."""
-    head, found, tail = text.rpartition(part)
-    assert found
+    head, actual, tail = text.rpartition(part)
+    assert actual
     return f"{head}@{part}{tail}"
 
 

@@ -221,9 +221,9 @@ def test_narrow_blobs_take_half_the_memory():
         for traits in (CHANNELS_LAST, BFLOAT16)
     )
     sizes = [
-        {value.name: storage.bytes for value, storage in found.items() if value.node.layer_index >= 0}
+        {value.name: storage.bytes for value, storage in actual.items() if value.node.layer_index >= 0}
         for plan in (wide, narrow)
-        for found in (plan.data, plan.diff)
+        for actual in (plan.data, plan.diff)
     ]
     for plain, half in zip(sizes[:2], sizes[2:], strict=True):
         assert plain["data"] == half["data"] and plain["c1"] == 4 * 2 * 8 * 9 * 7

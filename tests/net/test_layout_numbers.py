@@ -35,8 +35,8 @@ def test_outputs_and_blobs_are_in_caffes_order(dev, seed, keep):
         assert last.blobs[name].shape == plain.blobs[name].shape
         close(last.blobs[name], plain.blobs[name])
     assert [(v.name, v.shape, w) for v, w, _ in last.outputs()] == [(v.name, v.shape, w) for v, w, _ in plain.outputs()]
-    for (_, _, found), (_, _, expected) in zip(last.outputs(), plain.outputs(), strict=True):
-        close(found, expected)
+    for (_, _, actual), (_, _, expected) in zip(last.outputs(), plain.outputs(), strict=True):
+        close(actual, expected)
 
 
 def test_the_notebooks_blobs_are_in_caffes_order(tmp_path, seed):
@@ -45,7 +45,7 @@ def test_the_notebooks_blobs_are_in_caffes_order(tmp_path, seed):
     path = tmp_path / "net.prototxt"
     path.write_text("force_backward: true\n" + SHOWN)
     engines.with_onednn()
-    data, found = rng.normal(size=DATA).astype(np.float32), {}
+    data, actual = rng.normal(size=DATA).astype(np.float32), {}
     for engine in ("onednn", "plain"):
         with engines.chosen("0" if engine == "plain" else None):
             net = caffelite.Net(path, phase=pb.TEST, seed=1)
@@ -56,12 +56,12 @@ def test_the_notebooks_blobs_are_in_caffes_order(tmp_path, seed):
         blobs = {
             name: (b.shape, b.data.copy(), None if b.diff is None else b.diff.copy()) for name, b in net.blobs.items()
         }
-        found[engine] = tops, slopes, blobs
-    for mine, plain in zip(found["onednn"][:2], found["plain"][:2], strict=True):
+        actual[engine] = tops, slopes, blobs
+    for mine, plain in zip(actual["onednn"][:2], actual["plain"][:2], strict=True):
         assert list(mine) == list(plain)
         for name, values in plain.items():
             close(mine[name], values)
-    mine, plain = found["onednn"][2], found["plain"][2]
+    mine, plain = actual["onednn"][2], actual["plain"][2]
     assert list(mine) == list(plain)
     for name, (shape, values, slopes) in plain.items():
         assert mine[name][0] == shape == mine[name][1].shape, name
@@ -209,15 +209,15 @@ def numbers(text: str, engine: str, phase: str, seed: int, **options) -> dict[st
         moments = parameter.node.layer.spec.type == "BatchNorm" and parameter.index < 3
         dev.upload(blob, abs(values) + 0.5 if moments else values)
     feed(net, data=rng.normal(size=DATA), target=rng.normal(size=net.graph.values["target"].shape))
-    found = {"loss": sum(run(net, i) for i in range(2))}
+    actual = {"loss": sum(run(net, i) for i in range(2))}
     if (data := net.graph.values["data"]) in net.diff:
-        found["data'"] = net.diff[data].copy()
-    found |= {f"output {v.name}": a for v, _, a in net.outputs()}
+        actual["data'"] = net.diff[data].copy()
+    actual |= {f"output {v.name}": a for v, _, a in net.outputs()}
     for parameter, data, diff in zip(net.graph.parameters, net.params.blobs, net.params.diffs, strict=True):
-        found |= {f"{parameter.label}": data.copy(), f"{parameter.label}'": diff.copy()}
+        actual |= {f"{parameter.label}": data.copy(), f"{parameter.label}'": diff.copy()}
     if options.get("keep"):
-        found |= {f"blob {name}": array.copy() for name, array in net.blobs.items()}
-    return found
+        actual |= {f"blob {name}": array.copy() for name, array in net.blobs.items()}
+    return actual
 
 
 @pytest.mark.slow
@@ -267,9 +267,9 @@ def test_numbers_of_16_bits_are_near_those_of_float32(seed, case, engine):
     text = sandwich(BETWEEN[case])
     full = numbers(text, "onednn" if engine == "bf16" else "host", "TRAIN", seed)
     for options in ({}, {"fuse": False}):
-        found = numbers(text, engine, "TRAIN", seed, **options)
-        assert list(found) == list(full) and found["loss"] != full["loss"]
+        actual = numbers(text, engine, "TRAIN", seed, **options)
+        assert list(actual) == list(full) and actual["loss"] != full["loss"]
         for name, expected in full.items():
-            a, b = np.ravel(found[name]).astype(np.float64), np.ravel(expected).astype(np.float64)
+            a, b = np.ravel(actual[name]).astype(np.float64), np.ravel(expected).astype(np.float64)
             if (size := np.linalg.norm(b)) > 1e-4:
                 assert np.linalg.norm(a - b) < (0.2 if any(word in case for word in ROUGH) else 0.05) * size, name

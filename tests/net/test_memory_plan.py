@@ -290,8 +290,8 @@ def test_packing_shares_memory():
 
 def test_gradients_of_what_is_fed_stay_to_be_read():
     text = "force_backward: true\n" + HEAD + layer("again", "Convolution", ["c"], "y") + LOSS
-    found = results(text)
-    assert {"gradient of data", "gradient of t4"} <= set(found)
+    actual = results(text)
+    assert {"gradient of data", "gradient of t4"} <= set(actual)
     assert_same(text)
 
 

@@ -40,8 +40,8 @@ def test_parameters_are_shared_by_layer_name_and_take_no_room(train):
 
 def test_a_shape_that_differs_is_named_with_its_place(train):
     graph = build(inputs(x=(2, 3)) + IP.format("a", "a", 6), "TEST")
-    said = r'net.prototxt:2:1: parameter 0 of layer "a" differs .* expected \[4, 3\], found \[6, 3\]'
-    with pytest.raises(CaffeliteError, match=said):
+    message = r'net.prototxt:2:1: parameter 0 of layer "a" differs .* expected \[4, 3\], found \[6, 3\]'
+    with pytest.raises(CaffeliteError, match=message):
         Net.of(graph, train.dev, share=train)
 
 

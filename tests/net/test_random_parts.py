@@ -43,7 +43,7 @@ class RandomNet:
 
     def pick(self, axes: int | None = None) -> str:
         """One of the last blobs, sometimes any."""
-        names = [name for name, found in self.blobs.items() if axes in (None, found)]
+        names = [name for name, actual in self.blobs.items() if axes in (None, actual)]
         return self.rng.choice(names[-4:] if self.rng.random() < 0.8 else names)
 
     def add(self, i: int) -> None:
@@ -147,13 +147,13 @@ def test_random_nets_with_random_placements(first):
 
 
 def test_random_placements_are_of_every_kind():
-    found: dict[str, int] = {}
+    actual: dict[str, int] = {}
     for seed in range(200):
         net = RandomNet(seed)
         graph = build(net.text)
         placement = net.placement(graph)
         divisions = {p.division.value for p in placement.layers.values()} if placement.shards > 1 else set()
         for what in (f"{placement.stages} stages", f"{placement.shards} shards", *divisions):
-            found[what] = found.get(what, 0) + 1
+            actual[what] = actual.get(what, 0) + 1
     kinds = [f"{n} stages" for n in (1, 2, 3, 4)] + [f"{n} shards" for n in (1, 2, 4)] + ["outputs", "batch"]
-    assert min(found.get(kind, 0) for kind in kinds) >= 20, found
+    assert min(actual.get(kind, 0) for kind in kinds) >= 20, actual

@@ -124,8 +124,8 @@ def test_a_part_has_only_its_layers_and_parameters():
 
 def test_a_value_is_sent_once_to_each_stage_that_reads_it():
     graph = build(NET)
-    found = Analysis(graph, staged(**CUTS[3])).transfers
-    moved = [(t.value.name, t.value.node.name, t.stage, t.gradient) for t in found]
+    actual = Analysis(graph, staged(**CUTS[3])).transfers
+    moved = [(t.value.name, t.value.node.name, t.stage, t.gradient) for t in actual]
     assert moved == [
         ("label", "label", 2, False),
         ("label", "label", 3, False),

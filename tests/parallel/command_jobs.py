@@ -16,28 +16,28 @@ from caffelite.parallel.transports.mpi import World
 
 def run(commands: dict[str, list[str]]) -> dict[str, tuple[int, str]]:
     """The status and what each command wrote, in this process."""
-    log, found = logging.getLogger("caffelite"), {}
+    log, actual = logging.getLogger("caffelite"), {}
     before = log.handlers[:], log.level, log.propagate
     for name, words in commands.items():
-        status, said = 0, io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status, message = 0, io.StringIO()
+        with contextlib.redirect_stdout(message), contextlib.redirect_stderr(message):
             try:
                 cli.main(words)
             except SystemExit as end:
                 status = end.code or 0
         log.handlers[:], log.level, log.propagate = before
-        found[name] = status, said.getvalue()
-    return found
+        actual[name] = status, message.getvalue()
+    return actual
 
 
 def main() -> None:
     close, World.close = World.close, lambda world: None  # a process cannot start MPI again
-    found = run(json.loads(sys.argv[1]))
+    actual = run(json.loads(sys.argv[1]))
     world = World()
-    every = world.gather(found)
+    every = world.gather(actual)
     if not world.rank:
-        statuses = {name: [each[name][0] for each in every] for name in found}
-        print(json.dumps({name: (statuses[name], "".join(each[name][1] for each in every)) for name in found}))
+        statuses = {name: [each[name][0] for each in every] for name in actual}
+        print(json.dumps({name: (statuses[name], "".join(each[name][1] for each in every)) for name in actual}))
     close(world)
 
 

@@ -38,15 +38,15 @@ def train(comm, path: str, dtype: str, how: str = "", **options) -> dict[str, np
     try:
         if how == "perturbed":
             perturb(run)
-        found = {}
+        actual = {}
         for name, flat, iterations in (("first", run.state.histories[0], 1), ("last", run.net.params.data, None)):
             run.step(iterations) if iterations else run.solve()
             if not mesh.position.group:
                 blobs = parameters_of(run.net, run.division).blobs(flat)
-                found |= {f"{name} {i}": blob for i, blob in enumerate(blobs)}
+                actual |= {f"{name} {i}": blob for i, blob in enumerate(blobs)}
         same = mesh.data.gather(dev.download(run.net.params.data).tobytes())
         assert len(set(same)) == 1, "ranks end with other parameters"
-        return {**found, "losses": np.array(run.loss_window(run.p.max_iter))}
+        return {**actual, "losses": np.array(run.loss_window(run.p.max_iter))}
     finally:
         run.close()
 
@@ -55,8 +55,10 @@ def assert_as_one(model: Path, atol: float) -> None:
     """What several processes trained by solver.prototxt, the MLP, is what one trains."""
     net = weights.read_model(model)
     expected = train(None, "solver.prototxt", "float32")
-    for i, found in enumerate(blob for name in ("ip1", "ip2") for blob in net[name]):
-        np.testing.assert_allclose(found.reshape(expected[f"last {i}"].shape), expected[f"last {i}"], rtol=0, atol=atol)
+    for i, actual in enumerate(blob for name in ("ip1", "ip2") for blob in net[name]):
+        np.testing.assert_allclose(
+            actual.reshape(expected[f"last {i}"].shape), expected[f"last {i}"], rtol=0, atol=atol
+        )
 
 
 def main() -> None:
@@ -64,9 +66,9 @@ def main() -> None:
         for word in sys.argv[1:]:
             path, dtype, name, how = word.split(":")
             deferred.LEAST_WEIGHTS = 1 if "=" in how else LEAST_WEIGHTS
-            found = train(comm, path, dtype, how, strong_scaling=True)
+            actual = train(comm, path, dtype, how, strong_scaling=True)
             if not comm.rank:
-                np.savez(f"{path}.{name}.npz", **found)
+                np.savez(f"{path}.{name}.npz", **actual)
 
 
 if __name__ == "__main__":

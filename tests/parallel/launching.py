@@ -64,12 +64,12 @@ SOLVER = (
 
 def images(count: int, shape: tuple[int, ...], rng) -> list[tuple[np.ndarray, int]]:
     """Noise with a bright stripe where its label says."""
-    found = []
+    actual = []
     for i in range(count):
         image, label = rng.integers(0, 90, shape), i * 7 % 10
         image[:, label * shape[1] // 10] += 160
-        found.append((image.astype(np.uint8), label))
-    return found
+        actual.append((image.astype(np.uint8), label))
+    return actual
 
 
 def prepare(folder: Path) -> None:
@@ -146,6 +146,6 @@ def run_all(ranks: int, commands: dict[str, list[str]], folder: Path) -> dict[st
     a job, in this process, for a single rank."""
     if ranks == 1:
         with contextlib.chdir(folder):
-            return {name: ([status], said) for name, (status, said) in command_jobs.run(commands).items()}
+            return {name: ([status], message) for name, (status, message) in command_jobs.run(commands).items()}
     job = mpirun(ranks, sys.executable, command_jobs.__file__, json.dumps(commands), cwd=folder)
     return json.loads(outputs(job, 300)[0])

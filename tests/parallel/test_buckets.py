@@ -37,9 +37,9 @@ def test_a_net_s_buckets(words, overlap, count):
     )
     loss = 'layer { name: "loss" type: "EuclideanLoss" bottom: "l3" bottom: "x" top: "loss" }'
     net = bind(words + "\n" + inputs(x=(2, 32)) + layers + loss)
-    found = gradients.buckets(net, overlap)
-    assert len(found) == count and found[0].stop == net.params.size and found[-1].start == 0
-    assert [bucket.step for bucket in found] == sorted(bucket.step for bucket in found)
+    actual = gradients.buckets(net, overlap)
+    assert len(actual) == count and actual[0].stop == net.params.size and actual[-1].start == 0
+    assert [bucket.step for bucket in actual] == sorted(bucket.step for bucket in actual)
 
 
 class Transport:

@@ -87,16 +87,16 @@ def command(folder: Path, prefix: str, options: str, text: str = TEXT, extra: st
 
 
 def commands(folder: Path, ranks: int) -> dict[str, list[str]]:
-    found = {name: command(folder, name, options, **more) for name, (options, more) in RUNS[ranks].items()}
+    actual = {name: command(folder, name, options, **more) for name, (options, more) in RUNS[ranks].items()}
     for size, options, net, _ in IMPOSSIBLE:
         if size == ranks:
-            found[options] = command(folder, f"impossible_{net}", options, net=net)
+            actual[options] = command(folder, f"impossible_{net}", options, net=net)
     for name, (size, options, net) in CORRUPTED.items():
         if size == ranks:
             words = command(folder, name, options, SOLVER.replace("0.05", "0.001") + "display: 1", net=net)
-            found[f"{name} begun"] = [*words, "-set", "root.power_param.shift=1", "-iterations", "3"]
-            found[name] = [*words, "-snapshot", f"{name}_iter_3.solverstate"]
-    return found
+            actual[f"{name} begun"] = [*words, "-set", "root.power_param.shift=1", "-iterations", "3"]
+            actual[name] = [*words, "-snapshot", f"{name}_iter_3.solverstate"]
+    return actual
 
 
 def write_variants(folder: Path) -> None:
@@ -128,32 +128,32 @@ def wide(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wide")
     prepare(folder)
     write_variants(folder)
-    found = {}
+    actual = {}
     for ranks in RUNS:
         if ranks == 4:
             (folder / "begun_iter_24.solverstate").write_bytes(b"cut off")
-        found |= run_all(ranks, commands(folder, ranks), folder)
+        actual |= run_all(ranks, commands(folder, ranks), folder)
     replays = {f"replay {name}": ["replay", f"{name}_fault_iter_3"] for name in CORRUPTED}
-    found |= run_all(1, {"joined": command(folder, "joined", START)} | replays, folder)
-    return folder, found
+    actual |= run_all(1, {"joined": command(folder, "joined", START)} | replays, folder)
+    return folder, actual
 
 
 @pytest.fixture
 def logs(wide):
     """The logs of the commands that did not fail, by name."""
-    return {name: said for name, (statuses, said) in wide[1].items() if not any(statuses)}
+    return {name: message for name, (statuses, message) in wide[1].items() if not any(statuses)}
 
 
 def numbers(log: str) -> list[tuple[str, float]]:
     """Every number of the log with the words before it, without times and snapshots."""
     log = re.sub(r" \(.*?iters\)|.*processes \(MPI.*|.*[Ss]napshot.*|.*Run .*|.*moved to.*", "", log)
-    found = []
+    actual = []
     for line in log.split("\n"):
         text = re.sub(r"^\S+ \S+ +\d+ \S+\] ", "", line)
-        found += [
+        actual += [
             (re.sub(r"[-\d.]+(e[-+]\d+)?", "#", text), float(m)) for m in re.findall(r"(?<=[ =>])-?[\d.]+\d", text)
         ]
-    return found
+    return actual
 
 
 def assert_same_numbers(found: str, expected: str) -> None:
@@ -211,8 +211,8 @@ def test_a_run_resumes_on_another_division(wide, logs, name):
     assert "no exact continuation" not in logs[name]
     assert_same_snapshot(folder / f"{name}_iter_24.solverstate", folder / "alone_iter_24.solverstate")
     if name == "same":
-        found, exact = (weights.read_model(folder / f"{each}_iter_24.caffemodel") for each in (name, "parts"))
-        assert all(np.array_equal(a, b) for name in exact for a, b in zip(found[name], exact[name], strict=True))
+        actual, exact = (weights.read_model(folder / f"{each}_iter_24.caffemodel") for each in (name, "parts"))
+        assert all(np.array_equal(a, b) for name in exact for a, b in zip(actual[name], exact[name], strict=True))
 
 
 def test_a_run_resumes_with_other_ranks_behind_a_cut_state(wide, logs):
@@ -232,22 +232,24 @@ def test_epochs_count_the_samples_of_all_ranks(wide, logs):
 
 @pytest.mark.parametrize("ranks, options, net, error", IMPOSSIBLE)
 def test_an_impossible_division_is_refused_before_the_start(wide, ranks, options, net, error):
-    statuses, said = wide[1][options]
-    assert statuses == [2] * ranks and len(re.findall("^caffelite: ", said, re.MULTILINE)) == 1, said
-    assert re.search(error, said) and not re.search("Traceback|Iteration 0|last place", said), said
+    statuses, message = wide[1][options]
+    assert statuses == [2] * ranks and len(re.findall("^caffelite: ", message, re.MULTILINE)) == 1, message
+    assert re.search(error, message) and not re.search("Traceback|Iteration 0|last place", message), message
 
 
 @pytest.mark.parametrize("name", CORRUPTED)
 def test_corrupted_weights_are_traced_to_their_iteration(wide, name):
     """All ranks repeat from the snapshot before, and find the iteration before the loss fails, and the layer, which may
     be on the second stage; the bundle replays in one process."""
-    folder, found = wide
-    statuses, said = found[name]
-    assert all(statuses) and not any(found[f"{name} begun"][0]), said
-    assert f"The weights are already corrupted: repeating from {name}_iter_3.solverstate" in said
-    assert said.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, said
-    assert "last place" not in said and (folder / f"{name}_fault_iter_3/report.json").exists()
-    assert 'gradient of "size"' in found[f"replay {name}"][1]
+    folder, actual = wide
+    statuses, message = actual[name]
+    assert all(statuses) and not any(actual[f"{name} begun"][0]), message
+    assert f"The weights are already corrupted: repeating from {name}_iter_3.solverstate" in message
+    assert message.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, (
+        message
+    )
+    assert "last place" not in message and (folder / f"{name}_fault_iter_3/report.json").exists()
+    assert 'gradient of "size"' in actual[f"replay {name}"][1]
 
 
 def test_weights_are_matched_with_the_complete_net(logs):

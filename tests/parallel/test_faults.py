@@ -86,11 +86,11 @@ def places(err: str) -> dict[int, str]:
 def assert_reported(folder, err: str, fault: str, reported: str, how: str) -> None:
     failing = int(fault.split()[1])
     assert re.search(reported, err), err
-    found = places(err)
-    assert found[failing].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
+    actual = places(err)
+    assert actual[failing].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
     elsewhere = "waiting in the all-reduce of gradients|backward|forward|update|snapshot"
-    assert re.match(f"iteration [5-7], ({elsewhere})", found[1 - failing]), err
-    assert "<- died" not in found[1 - failing], "one rank was killed"
+    assert re.match(f"iteration [5-7], ({elsewhere})", actual[1 - failing]), err
+    assert "<- died" not in actual[1 - failing], "one rank was killed"
     assert "continue with -resume auto" in err
     the_last_snapshot_stands(folder, 6 if failing else 3)
     run = registry.read(folder / "run_run")
@@ -148,13 +148,13 @@ def test_a_full_disk_at_a_snapshot(folder, started):
 
 def ranks_in(folder) -> list[int]:
     """The processes of a job: those that train there."""
-    found = []
+    actual = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
             if (process / "cwd").resolve() == folder and b"train" in words and words[0].endswith(COMMAND[0].encode()):
-                found.append(int(process.name))
-    return sorted(found)
+                actual.append(int(process.name))
+    return sorted(actual)
 
 
 def wait_for(folder, name: str, process) -> None:
@@ -218,7 +218,7 @@ def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
 
 def guards_in(folder) -> dict[int, int]:
     """The guard process of each rank of a job."""
-    found = {}
+    actual = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
@@ -229,8 +229,8 @@ def guards_in(folder) -> dict[int, int]:
                     for word in place
                     if word.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK="))
                 )
-                found[rank] = int(process.name)
-    return found
+                actual[rank] = int(process.name)
+    return actual
 
 
 @pytest.mark.parametrize("rank", [0, 1])

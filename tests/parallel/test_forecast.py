@@ -19,9 +19,9 @@ def test_ring():
 
 def test_what_backward_hides_is_not_waited_for():
     """8 MB leave after 4 ms and take 8; 1 MB leaves after 20 and takes 1: that is waited for."""
-    found = forecast(ONE, 2, LINK)
-    assert found.waiting == pytest.approx(0.001) and found.travel == pytest.approx(0.009)
-    assert found.seconds == pytest.approx(0.032) and found.images == pytest.approx(64 / 0.032)
+    actual = forecast(ONE, 2, LINK)
+    assert actual.waiting == pytest.approx(0.001) and actual.travel == pytest.approx(0.009)
+    assert actual.seconds == pytest.approx(0.032) and actual.images == pytest.approx(64 / 0.032)
 
 
 def test_a_slow_link_is_waited_for():
@@ -30,19 +30,19 @@ def test_a_slow_link_is_waited_for():
 
 
 def test_without_overlap_all_is_waited_for():
-    found = forecast(ONE, 2, LINK, overlap=False)
-    assert found.waiting == pytest.approx(found.travel)
+    actual = forecast(ONE, 2, LINK, overlap=False)
+    assert actual.waiting == pytest.approx(actual.travel)
 
 
 def test_alone():
-    found = forecast(ONE, 1, LINK)
-    assert found.waiting == 0 and found.seconds == pytest.approx(ONE.compute)
+    actual = forecast(ONE, 1, LINK)
+    assert actual.waiting == 0 and actual.seconds == pytest.approx(ONE.compute)
 
 
 def test_a_divided_batch_divides_the_time_but_not_the_gradients():
-    found = forecast(ONE, 4, LINK, strong=True)
-    assert found.compute == pytest.approx(0.030 / 4 + 0.001) and found.batch == 8
-    assert found.travel == pytest.approx(1.5 * 9e-3)
+    actual = forecast(ONE, 4, LINK, strong=True)
+    assert actual.compute == pytest.approx(0.030 / 4 + 0.001) and actual.batch == 8
+    assert actual.travel == pytest.approx(1.5 * 9e-3)
 
 
 def test_shared_cores():

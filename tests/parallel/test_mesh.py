@@ -19,8 +19,8 @@ def test_positions_number_the_ranks_in_order(groups, stages, shards):
     assert [shape.position(rank) for rank in range(shape.size)] == places
     for rank, place in enumerate(places):
         assert shape.rank(place) == rank
-        found = [r for r, p in enumerate(places) if (p.stage, p.shard) == (place.stage, place.shard)]
-        assert shape.replicas(rank) == found
+        actual = [r for r, p in enumerate(places) if (p.stage, p.shard) == (place.stage, place.shard)]
+        assert shape.replicas(rank) == actual
         assert shape.model(rank) == [r for r, p in enumerate(places) if p.group == place.group]
         here = [r for r, p in enumerate(places) if (p.group, p.stage) == (place.group, place.stage)]
         assert shape.stage(rank) == here

@@ -78,14 +78,14 @@ def test_a_cut_cable_ends_every_rank(network, folder):
     solver(folder, f"{SOLVER.replace('50', '100000000')} display: 100", "cut")
     with open(folder / "said.txt", "wb") as output:
         process = network.run(folder, *COMMAND, stderr=output)
-    said = folder / "said.txt"
-    happens(lambda: "Iteration 100" in said.read_text(), "training")
+    message = folder / "said.txt"
+    happens(lambda: "Iteration 100" in message.read_text(), "training")
     network.cut()
     happens(lambda: not network.ranks(), "the end of all ranks")
     # mpirun itself may wait for the machine that it cannot reach
-    happens(lambda: "the job ends" in said.read_text() or process.poll() is not None, "a report")
+    happens(lambda: "the job ends" in message.read_text() or process.poll() is not None, "a report")
     process.kill()
     process.communicate()
-    lines = [line for line in said.read_text().splitlines() if line.startswith("caffelite: ")]
-    assert len(lines) == 1 and re.match(r"caffelite: rank \d .*the job ends", lines[0]), said.read_text()[-4000:]
-    assert "Traceback" not in said.read_text()
+    lines = [line for line in message.read_text().splitlines() if line.startswith("caffelite: ")]
+    assert len(lines) == 1 and re.match(r"caffelite: rank \d .*the job ends", lines[0]), message.read_text()[-4000:]
+    assert "Traceback" not in message.read_text()

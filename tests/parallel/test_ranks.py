@@ -62,8 +62,8 @@ def trained(tmp_path_factory):
             words += [f"mlp:float32:{ranks}.half:half"]
             words += [
                 f"{name}:float64:{ranks}.{split}:{split}"
-                for name, found in DIVIDED.items()
-                for split in found.get(ranks, [])
+                for name, actual in DIVIDED.items()
+                for split in actual.get(ranks, [])
             ]
             finish(mpirun(ranks, sys.executable, jobs.__file__, *words, cwd=folder), timeout=250)
     return folder
@@ -82,8 +82,8 @@ def parameters(*which) -> list[np.ndarray]:
 @pytest.mark.parametrize("name, dtype", SHARED.items())
 def test_ranks_that_divide_a_batch_train_as_one(trained, name, ranks, dtype):
     pairs = zip(parameters(trained, name, ranks, dtype), parameters(trained, name, 1, dtype), strict=True)
-    for found, expected in pairs:
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 if dtype == "float32" else 1e-9)
+    for actual, expected in pairs:
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 if dtype == "float32" else 1e-9)
 
 
 @pytest.mark.parametrize("ranks", RANKS)
@@ -101,8 +101,8 @@ def test_gradients_in_16_bits_stay_near(trained, ranks):
         parameters(trained, "mlp", *which) for which in ((ranks, "half"), (ranks, "float32"), (1, "float32"))
     )
     assert any(np.abs(a - b).max() > 0 for a, b in zip(half, full, strict=True)), "they are rounded"
-    for found, expected in zip(half, one, strict=True):
-        assert np.linalg.norm(found - expected) < 0.1 * np.linalg.norm(expected)
+    for actual, expected in zip(half, one, strict=True):
+        assert np.linalg.norm(actual - expected) < 0.1 * np.linalg.norm(expected)
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_gradients_in_16_bits_stay_near(trained, ranks):
     [(name, ranks, split) for name, found in DIVIDED.items() for ranks, splits in found.items() for split in splits],
 )
 def test_parts_train_as_one_process(trained, name, ranks, split):
-    found, expected = load(trained, name, ranks, split), load(trained, name, 1, "float64")
-    assert found.keys() == expected.keys()
+    actual, expected = load(trained, name, ranks, split), load(trained, name, 1, "float64")
+    assert actual.keys() == expected.keys()
     for key, array in expected.items():
-        np.testing.assert_allclose(found[key], array, rtol=0, atol=1e-10 * np.abs(array).max())
+        np.testing.assert_allclose(actual[key], array, rtol=0, atol=1e-10 * np.abs(array).max())

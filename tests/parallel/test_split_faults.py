@@ -55,12 +55,12 @@ def test_a_stage_that_fails_while_the_other_waits(folder, started, rank, fault, 
     started.append(process)
     err = end(process)
     assert re.search(f"caffelite: rank {rank} {reported}", err), err
-    found = places(err)
-    assert found[rank].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
+    actual = places(err)
+    assert actual[rank].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
     assert re.search(rf"rank {rank} \(stage {rank}, ", err), err
-    assert re.match(rf"iteration [67], .*waiting for rank {rank}|iteration 6, ", found[1 - rank]), err
+    assert re.match(rf"iteration [67], .*waiting for rank {rank}|iteration 6, ", actual[1 - rank]), err
     if how in ("is stopped", "hangs"):  # mpirun ends the others where a rank has died
-        assert "<-" not in found[1 - rank], "only the failing rank is blamed"
+        assert "<-" not in actual[1 - rank], "only the failing rank is blamed"
     the_last_snapshot_stands(folder, 3)
 
 
@@ -71,8 +71,8 @@ def test_a_shard_that_dies_while_the_others_gather(folder, started, rank):
     err = end(process)
     stage, shard = divmod(rank, 2)
     assert re.search(rf"rank {rank} \(stage {stage}, shard {shard}, .*in layer \"fault\"  <- died", err), err
-    found = places(err)
-    assert f"caffelite: rank {rank} died" in err and len(found) == 4
-    assert found[rank].startswith('iteration 6, forward, in layer "fault"'), err
-    assert all(re.match("iteration [5-7], ", place) for place in found.values()), err
+    actual = places(err)
+    assert f"caffelite: rank {rank} died" in err and len(actual) == 4
+    assert actual[rank].startswith('iteration 6, forward, in layer "fault"'), err
+    assert all(re.match("iteration [5-7], ", place) for place in actual.values()), err
     the_last_snapshot_stands(folder, 3)

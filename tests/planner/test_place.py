@@ -28,22 +28,22 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "fc2" bottom: "label" top: 
 
 def test_split_of_two_devices():
     graph = build(NET)
-    found = place(graph, parse_split("2"), 2, CPU)
-    assert found.devices == 2 and set(found.layers) == {n.name for n in graph.nodes}
+    actual = place(graph, parse_split("2"), 2, CPU)
+    assert actual.devices == 2 and set(actual.layers) == {n.name for n in graph.nodes}
     assert place(graph, parse_split("2"), 4, CPU) == place(graph, parse_split("2"), 4, CPU)
 
 
 def test_stages_and_micro_batches_as_asked_for():
-    found = place(build(NET), parse_split("stages=2,micro_batches=4"), 2, CPU)
-    assert (found.stages, found.shards, found.micro_batches) == (2, 1, 4)
-    assert sorted({p.stage for p in found.layers.values()}) == [0, 1]
+    actual = place(build(NET), parse_split("stages=2,micro_batches=4"), 2, CPU)
+    assert (actual.stages, actual.shards, actual.micro_batches) == (2, 1, 4)
+    assert sorted({p.stage for p in actual.layers.values()}) == [0, 1]
 
 
 def test_hybrid_divides_samples_then_outputs():
-    found = place(build(NET), parse_split("hybrid=2"), 2, CPU)
-    divisions = {name: p.division for name, p in found.layers.items()}
+    actual = place(build(NET), parse_split("hybrid=2"), 2, CPU)
+    divisions = {name: p.division for name, p in actual.layers.items()}
     assert divisions["conv"] is Division.BATCH and divisions["fc1"] is divisions["fc2"] is Division.OUTPUTS
-    assert (found.stages, found.shards, found.micro_batches) == (1, 2, 1)
+    assert (actual.stages, actual.shards, actual.micro_batches) == (1, 2, 1)
 
 
 class Samples:
@@ -54,14 +54,14 @@ def test_hybrid_reads_the_samples_of_each_device_alone():
     data = 'layer { name: "data" type: "Data" top: "data" top: "label" }'
     text = NET.replace(inputs(data=(8, 3, 16, 16), label=(8,)), data)
     graph = build(text, open_source=lambda *_: Samples())
-    for found in (place(graph, parse_split("hybrid=2"), 2, CPU), default_placement(graph, parse_split("hybrid=2"))):
-        assert found.layers["data"].division is Division.BATCH
-        part = partition(graph, found, DevicePosition(0, 1))
+    for actual in (place(graph, parse_split("hybrid=2"), 2, CPU), default_placement(graph, parse_split("hybrid=2"))):
+        assert actual.layers["data"].division is Division.BATCH
+        part = partition(graph, actual, DevicePosition(0, 1))
         assert part.values["data"].shape == (4, 3, 16, 16)
         assert [node.name for node in part.nodes][:2] == ["data", "conv"]
     both = text + 'layer { name: "all" type: "Silence" bottom: "data" }'
-    found = default_placement(build(both, open_source=lambda *_: Samples()), parse_split("hybrid=2"))
-    assert found.layers["data"].division is Division.WHOLE
+    actual = default_placement(build(both, open_source=lambda *_: Samples()), parse_split("hybrid=2"))
+    assert actual.layers["data"].division is Division.WHOLE
 
 
 def test_auto_divides_where_one_device_lacks_the_memory():
@@ -82,11 +82,11 @@ def test_impossible_split_is_an_error():
 def test_stages_of_random_nets_can_be_compiled(seed):
     graph = build(random_net(seed))
     try:
-        found = place(graph, parse_split("stages=2"), 2, cuda_traits())
+        actual = place(graph, parse_split("stages=2"), 2, cuda_traits())
     except CaffeliteError as error:
         assert "stages" in str(error)
         return
-    parts = [partition(graph, found, DevicePosition(stage)) for stage in range(2)]
+    parts = [partition(graph, actual, DevicePosition(stage)) for stage in range(2)]
     assert all(compile(part, CPU).forward for part in parts)
     own = [{n.name for n in part.nodes if n.layer_index >= 0} for part in parts]
     assert own[0] | own[1] == {n.name for n in graph.nodes} and not own[0] & own[1]

@@ -49,7 +49,7 @@ def all_outputs(graph, shards):
 def test_crossing_counts_what_stages_exchange(seed):
     graph = build(random_net(seed))
     places = list(range(len(graph.nodes) + 1))
-    found = boundary_traffic(graph, places, {})
+    actual = boundary_traffic(graph, places, {})
     for i, j in itertools.combinations(places, 2):
         received, sent = set(), set()
         for value in (v for n in graph.nodes for v in n.tops):
@@ -58,9 +58,9 @@ def test_crossing_counts_what_stages_exchange(seed):
                 received.add(value)
             if i <= value.node.index < j and any(r >= j for r in readers):
                 sent.add(value)
-        assert found.received[i, j] == sum(map(size, received)) and found.sent[i, j] == sum(map(size, sent))
-        assert found.received_back[i, j] == sum(size(v) for v in received if v.gradient)
-        assert found.sent_back[i, j] == sum(size(v) for v in sent if v.gradient)
+        assert actual.received[i, j] == sum(map(size, received)) and actual.sent[i, j] == sum(map(size, sent))
+        assert actual.received_back[i, j] == sum(size(v) for v in received if v.gradient)
+        assert actual.sent_back[i, j] == sum(size(v) for v in sent if v.gradient)
 
 
 @pytest.mark.parametrize("seed", seeds(40))
@@ -69,11 +69,11 @@ def test_activations_of_one_stage_are_those_of_the_net(seed):
     graph = build(random_net(seed))
     compiled = compile(graph, CPU)
     places = list(range(len(graph.nodes) + 1))
-    found = activations(graph, compiled, places, {})
-    assert 0 < found[0, -1] <= compiled.arena
+    actual = activations(graph, compiled, places, {})
+    assert 0 < actual[0, -1] <= compiled.arena
     for i, j in itertools.combinations(places, 2):
-        assert found[i, j] <= found[0, -1]
-        assert j == places[-1] or found[i, j] <= found[i, j + 1]
+        assert actual[i, j] <= actual[0, -1]
+        assert j == places[-1] or actual[i, j] <= actual[i, j + 1]
 
 
 def test_layers_of_one_step_and_of_one_parameter_stay_together():
@@ -98,15 +98,15 @@ def test_best_stages_of_random_nets(seed):
     stages, passes = rng.randint(2, 3), rng.choice([1, 2, 4])
     if stages >= len(boundaries(graph, compile(graph, CPU))):
         return
-    found = planner(graph, stages, Rates(1e9, 1e9, 1e-6))
-    run = _Run(found, Arrangement(1, stages, passes, Sharding()))
+    actual = planner(graph, stages, Rates(1e9, 1e9, 1e-6))
+    run = _Run(actual, Arrangement(1, stages, passes, Sharding()))
     last = run.segments.boundaries - 1
     best = min(
         evaluated(run.segments.seconds, (0, *inner, last), passes).seconds
         for inner in itertools.combinations(range(1, last), stages - 1)
     )
-    forecast = found.forecast(Arrangement(1, stages, passes, Sharding()))
-    places = [found.boundaries.index(p) for p in (*(s.layers[0] for s in forecast.stages), len(graph.nodes))]
+    forecast = actual.forecast(Arrangement(1, stages, passes, Sharding()))
+    places = [actual.boundaries.index(p) for p in (*(s.layers[0] for s in forecast.stages), len(graph.nodes))]
     allowed = best * (1.02 if passes == 1 else 1) * (1 + 1e-9)
     assert evaluated(run.segments.seconds, places, passes).seconds <= allowed
 
@@ -114,9 +114,9 @@ def test_best_stages_of_random_nets(seed):
 def test_stages_of_equal_work_and_their_bubble():
     """Two of four equal layers on each of two stages; the first has no gradient of its bottom: 2 + 3 and 3 + 3
     products, 8 micro-batches in 7 · 6 + 11."""
-    found = planner(build(DENSE), 2, Rates(1e5, 1e15, 0.0))
-    forecast = found.forecast(Arrangement(1, 2, 8, Sharding()))
-    assert [found.graph.nodes[s.layers[0]].name for s in forecast.stages] == ["data", "ip2"]
+    actual = planner(build(DENSE), 2, Rates(1e5, 1e15, 0.0))
+    forecast = actual.forecast(Arrangement(1, 2, 8, Sharding()))
+    assert [actual.graph.nodes[s.layers[0]].name for s in forecast.stages] == ["data", "ip2"]
     assert forecast.bubble == pytest.approx(1 - 8 * 11 / 2 / 53, abs=1e-3)
 
 
@@ -124,12 +124,12 @@ def test_exchange_of_divided_inner_products():
     """ip1 reads all of ip0's outputs, which are divided: a gather forward, and a scattered sum backward."""
     graph = build(DENSE)
     index = {n.name: n.index for n in graph.nodes}
-    found = exchange(graph, Sharding(2, frozenset({index["ip0"], index["ip1"]})))
+    actual = exchange(graph, Sharding(2, frozenset({index["ip0"], index["ip1"]})))
     half = 8 * 64 * 4 / 2
-    assert found.sent[0, index["ip1"]] == half and found.sent[1, index["ip1"]] == half
-    assert found.sent[0, index["ip2"]] == half and found.sent[1, index["ip2"]] == 0
-    assert found.sent.sum() == 3 * half
-    divided = {n.name for n in graph.nodes if found.parts[n.index] == 2}
+    assert actual.sent[0, index["ip1"]] == half and actual.sent[1, index["ip1"]] == half
+    assert actual.sent[0, index["ip2"]] == half and actual.sent[1, index["ip2"]] == 0
+    assert actual.sent.sum() == 3 * half
+    divided = {n.name for n in graph.nodes if actual.parts[n.index] == 2}
     assert divided == {"ip0", "relu0", "ip1", "relu1"}
 
 
@@ -137,9 +137,9 @@ def test_a_reader_of_all_channels_needs_the_complete_sum():
     text = DENSE + 'layer { name: "sum" type: "Reduction" bottom: "ip0" top: "sum" loss_weight: 1 }'
     graph = build(text)
     index = {n.name: n.index for n in graph.nodes}
-    found = exchange(graph, Sharding(2, frozenset({index["ip0"], index["ip1"]})))
+    actual = exchange(graph, Sharding(2, frozenset({index["ip0"], index["ip1"]})))
     half = 8 * 64 * 4 / 2
-    assert found.sent[0, index["ip1"]] == half and found.sent[1, index["ip1"]] == 2 * half
+    assert actual.sent[0, index["ip1"]] == half and actual.sent[1, index["ip1"]] == 2 * half
 
 
 def test_columns_of_a_grouped_convolution_exchange_nothing():
@@ -150,8 +150,8 @@ def test_columns_of_a_grouped_convolution_exchange_nothing():
     text += 'layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "t" top: "loss" }'
     graph = build(text)
     index = {n.name: n.index for n in graph.nodes}
-    found = exchange(graph, Sharding(2, frozenset({index["a"], index["b"]})))
-    assert found.sent[:, index["b"]].sum() == 0 and found.sent[0, index["loss"]] == 2 * 8 * 8 * 8 * 4 / 2
+    actual = exchange(graph, Sharding(2, frozenset({index["a"], index["b"]})))
+    assert actual.sent[:, index["b"]].sum() == 0 and actual.sent[0, index["loss"]] == 2 * 8 * 8 * 8 * 4 / 2
     alone = exchange(graph, Sharding(2, frozenset({index["b"]})))
     assert alone.sent[0, index["b"]] == 0 and alone.sent[1, index["b"]] == 2 * 8 * 8 * 8 * 4 / 2
 
@@ -163,7 +163,7 @@ def test_exchange_is_that_of_the_partition(seed):
     graph = build(random_net(seed))
     chosen = frozenset(i for i in sorted(all_outputs(graph, shards)) if rng.random() < 0.6)
     sharding = Sharding(shards, chosen)
-    found = exchange(graph, sharding)
+    actual = exchange(graph, sharding)
     layers = {n.name: LayerPlacement(0, sharding.division(n.index)) for n in graph.nodes}
     expected = np.zeros(2)
     for node in partition(graph, Placement(1, shards, 1, layers), DevicePosition()).nodes:
@@ -172,30 +172,30 @@ def test_exchange_is_that_of_the_partition(seed):
             expected += (amount, amount * (node.backward and node.layer.partial))
         elif node.layer.spec.type in ("ShardSlice", "SumGradients"):
             expected[1] += amount * node.backward * (1 if node.layer.spec.type == "ShardSlice" else 2)
-    assert found.sent.sum(axis=1) == pytest.approx(expected)
+    assert actual.sent.sum(axis=1) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", seeds(12))
 def test_fastest_sharding_is_best_of_all_subsets(seed):
     rng = random.Random(seed)
     graph = build(DENSE)
-    found = planner(graph, 2, Rates(10 ** rng.uniform(8, 11), 10 ** rng.uniform(8, 11), 1e-7))
+    actual = planner(graph, 2, Rates(10 ** rng.uniform(8, 11), 10 ** rng.uniform(8, 11), 1e-7))
     every = sorted(all_outputs(graph, 2))
     subsets = itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(len(every) + 1))
-    best = min(stage_seconds(found, Sharding(2, frozenset(s))) for s in subsets)
-    assert stage_seconds(found, fastest_sharding(found, 2)) == best
+    best = min(stage_seconds(actual, Sharding(2, frozenset(s))) for s in subsets)
+    assert stage_seconds(actual, fastest_sharding(actual, 2)) == best
     starts = (frozenset(), frozenset(every))
-    descended = min(stage_seconds(found, _Descent(found, Sharding(2, s)).run(every)) for s in starts)
-    assert best <= descended <= min(stage_seconds(found, Sharding(2, s)) for s in starts) * (1 + 1e-9)
+    descended = min(stage_seconds(actual, _Descent(actual, Sharding(2, s)).run(every)) for s in starts)
+    assert best <= descended <= min(stage_seconds(actual, Sharding(2, s)) for s in starts) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", seeds(20))
 def test_costs_of_a_changed_division_are_those_of_the_net(seed):
     """The costs of the layers that a change concerns differ by as much as those of all layers."""
     graph = build(random_net(seed))
-    found = planner(graph, 3)
+    actual = planner(graph, 3)
     every = sorted(all_outputs(graph, 3))
-    descent = _Descent(found, Sharding(3))
+    descent = _Descent(actual, Sharding(3))
     chosen = frozenset()
     for index in every:
         chosen |= {index}
@@ -204,7 +204,7 @@ def test_costs_of_a_changed_division_are_those_of_the_net(seed):
         descent.plans.set(index, Sharding(3).division(index))
         before = descent._cost(touched)
         descent.plans.set(index, Sharding(3, chosen).division(index))
-        whole = stage_seconds(found, Sharding(3, chosen)) - stage_seconds(found, Sharding(3, chosen - {index}))
+        whole = stage_seconds(actual, Sharding(3, chosen)) - stage_seconds(actual, Sharding(3, chosen - {index}))
         assert after - before == pytest.approx(whole, abs=1e-12)
 
 
@@ -215,9 +215,9 @@ def test_hybrid_divides_samples_first_then_outputs():
     text += 'layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip" inner_product_param { num_output: 10 } }'
     text += 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }'
     graph = build(text)
-    found = hybrid(Divisions(graph, 2))
-    assert found.batch == {2} and found.outputs == {3}
-    moved = exchange(graph, found)
+    actual = hybrid(Divisions(graph, 2))
+    assert actual.batch == {2} and actual.outputs == {3}
+    moved = exchange(graph, actual)
     assert moved.summed.sum() == 4 * (4 * 3 * 9 + 4) and moved.sent[1, 3] == 8 * 4 * 36 * 4 / 2
     assert hybrid(Divisions(build(DENSE), 16)) is None
 
@@ -233,19 +233,19 @@ def test_memory_limit_excludes_arrangements():
 
 
 def test_requests_limit_the_arrangements():
-    found = planner(build(DENSE), 4)
-    kinds = {(a.groups, a.stages, a.sharding.shards) for a in arrangements(found, Request(devices=2))}
+    actual = planner(build(DENSE), 4)
+    kinds = {(a.groups, a.stages, a.sharding.shards) for a in arrangements(actual, Request(devices=2))}
     assert kinds == {(2, 2, 1), (2, 1, 2)}
-    some = list(arrangements(found, Request(stages=2, shards=2, micro_batches=4)))
+    some = list(arrangements(actual, Request(stages=2, shards=2, micro_batches=4)))
     assert {(a.groups, a.stages, a.sharding.shards, a.micro_batches) for a in some} == {(1, 2, 2, 4)}
 
 
 def test_measured_times_are_linear_in_the_share():
     one = np.ones(2)
-    found = Measured((0.25, 1.0), Times(one, 2 * one, 0 * one), Times(2.5 * one, 8 * one, 0 * one), 1e9)
-    assert found.times(0.5, one).forward == pytest.approx(1.5 * one)
-    assert found.times(0.25, 2 * one).backward == pytest.approx(one)
-    assert found.update(2e9) == 2
+    actual = Measured((0.25, 1.0), Times(one, 2 * one, 0 * one), Times(2.5 * one, 8 * one, 0 * one), 1e9)
+    assert actual.times(0.5, one).forward == pytest.approx(1.5 * one)
+    assert actual.times(0.25, 2 * one).backward == pytest.approx(one)
+    assert actual.update(2e9) == 2
 
 
 def test_deep_residual_net_is_planned_deterministically():

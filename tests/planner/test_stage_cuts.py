@@ -48,13 +48,13 @@ def test_cut_is_best_of_all_cuts(seed):
     micro_batches = rng.choice([1, 2, 4, 8])
     limit = rng.choice([None, rng.random() * 60])
     expected = enumerated(segments, micro_batches, limit)
-    found = best_cut(segments, micro_batches, limit)
+    actual = best_cut(segments, micro_batches, limit)
     if not np.isfinite(expected):
-        assert found is None
+        assert actual is None
         return
-    assert found is not None and found.seconds == pytest.approx(expected, rel=1e-12)
-    assert found.boundaries[0] == 0 and found.boundaries[-1] == layers
-    assert best_cut(segments, micro_batches, limit) == found
+    assert actual is not None and actual.seconds == pytest.approx(expected, rel=1e-12)
+    assert actual.boundaries[0] == 0 and actual.boundaries[-1] == layers
+    assert best_cut(segments, micro_batches, limit) == actual
 
 
 def test_memory_limit_counts_micro_batches_in_flight():
@@ -70,17 +70,17 @@ def test_five_hundred_layers_take_no_time_to_speak_of():
     rng = random.Random(0)
     segments = random_segments(rng, 500, 8)
     begin = time.process_time()
-    found = best_cut(segments, 16, 1e5)
+    actual = best_cut(segments, 16, 1e5)
     print(f"{time.process_time() - begin:.2f} s")
-    assert found is not None and len(found.boundaries) == 9
+    assert actual is not None and len(actual.boundaries) == 9
 
 
 @pytest.mark.parametrize("micro_batches", [1, 2, 4, 9])
 @pytest.mark.parametrize("stages", [1, 2, 3, 5])
 def test_equal_stages_take_the_known_time(stages, micro_batches):
-    found = timeline([1.0] * stages, [2.0] * stages, micro_batches)
-    assert found.seconds == pytest.approx(3 * (micro_batches + stages - 1))
-    assert found.bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
+    actual = timeline([1.0] * stages, [2.0] * stages, micro_batches)
+    assert actual.seconds == pytest.approx(3 * (micro_batches + stages - 1))
+    assert actual.bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -91,9 +91,9 @@ def test_schedule_is_within_the_bound_of_the_cut(seed):
     forward = [rng.random() for _ in range(stages)]
     backward = [2 * f for f in forward]
     each = [f + b for f, b in zip(forward, backward, strict=True)]
-    found = timeline(forward, backward, micro_batches).seconds
-    assert found <= (micro_batches - 1) * max(each) + sum(each) + 1e-9
-    assert found >= micro_batches * max(each) - 1e-9 and found >= sum(each) - 1e-9
+    actual = timeline(forward, backward, micro_batches).seconds
+    assert actual <= (micro_batches - 1) * max(each) + sum(each) + 1e-9
+    assert actual >= micro_batches * max(each) - 1e-9 and actual >= sum(each) - 1e-9
 
 
 def test_schedule_holds_few_micro_batches():

@@ -100,10 +100,10 @@ def test_transformer_converts_and_back(image):
     transformer.set_mean("data", np.array([1.0, 2, 3]))
     transformer.set_input_scale("data", 0.5)
     before = image.copy()
-    found = transformer.preprocess("data", image)
+    actual = transformer.preprocess("data", image)
     expected = (image.transpose(2, 0, 1)[::-1] * 255 - np.array([1, 2, 3])[:, None, None]) * 0.5
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(transformer.deprocess("data", found[None]), image, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(transformer.deprocess("data", actual[None]), image, atol=1e-5)
     np.testing.assert_array_equal(image, before)
     assert transformer.preprocess("data", image[:3]).shape == (3, 6, 8)
     transformer.set_mean("data", np.random.default_rng(1).random((3, 12, 16)))
@@ -144,10 +144,10 @@ def test_classifier_crops_and_averages(weights, image):
 def test_detector_scores_windows(weights, file):
     net = caffe.Detector("net.prototxt", weights, raw_scale=255, mean=np.array([9.0, 8, 7]))
     window = np.array([0, 0, 4, 4])
-    (found,) = net.detect_windows([(file, [window])])
+    (actual,) = net.detect_windows([(file, [window])])
     expected = io.load_image(file)[:4, :4].mean((0, 1)) * 255 - [9, 8, 7]
-    np.testing.assert_allclose(found["prediction"], expected, rtol=1e-4)
-    assert found["filename"] == file and net.detect_windows([]) == []
+    np.testing.assert_allclose(actual["prediction"], expected, rtol=1e-4)
+    assert actual["filename"] == file and net.detect_windows([]) == []
     with pytest.raises(CaffeliteError, match="selective_search_ijcv_with_python"):
         net.detect_selective_search([file])
 

@@ -123,10 +123,10 @@ def test_backward_of_some_layers(net):
     net.blobs["ip"].diff[...] = gradient
     out = net.backward(start="ip", end="ip")
     np.testing.assert_allclose(out["pool"][..., 0, 0], gradient @ net.params["ip"][0].data, rtol=1e-5, atol=1e-6)
-    found = net.backward(start="pool", end="conv", diffs=["conv"])
+    actual = net.backward(start="pool", end="conv", diffs=["conv"])
     conv = net.blobs["conv"].data
     expected = np.where(conv > 0, out["pool"] / 12, 0)
-    np.testing.assert_allclose(found["conv"], expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(actual["conv"], expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(net.params["conv"][1].diff, expected.sum((0, 2, 3)), rtol=1e-4)
     # Set between the two layers, the gradient skips the ReLU.
     net.blobs["conv"].diff[...] = 1
@@ -195,9 +195,9 @@ def test_reshaped_net_equals_a_new_one(net, write):
         for each in (net, other):
             each.clear_param_diffs()
             each.blobs["data"].data[...] = x
-            found = each.forward(blobs=["conv"])
-            found |= {f"d {k}": v for k, v in each.backward(diffs=["pool"], prob=dy).items()}
-            results.append({**found, "dw": each.params["conv"][0].diff})
+            actual = each.forward(blobs=["conv"])
+            actual |= {f"d {k}": v for k, v in each.backward(diffs=["pool"], prob=dy).items()}
+            results.append({**actual, "dw": each.params["conv"][0].diff})
         for name, expected in results[1].items():
             np.testing.assert_allclose(results[0][name], expected, rtol=1e-4, atol=1e-6, err_msg=f"{name} {shape}")
 
@@ -266,13 +266,13 @@ def test_sharing_uses_one_memory(net):
 
 
 def test_seed_repeats_fillers(write):
-    found = []
+    actual = []
     for seed in (1, 1, 2):
         caffe.set_random_seed(seed)
         nets = [caffe.Net(write(CONV), caffe.TEST) for _ in range(2)]
-        found.append([net.params["ip"][0].data.copy() for net in nets])
-    np.testing.assert_array_equal(found[0], found[1])
-    assert not np.array_equal(found[0], found[2]) and not np.array_equal(*found[0])
+        actual.append([net.params["ip"][0].data.copy() for net in nets])
+    np.testing.assert_array_equal(actual[0], actual[1])
+    assert not np.array_equal(actual[0], actual[2]) and not np.array_equal(*actual[0])
 
 
 def test_memory_data_reads_arrays(write):

@@ -76,8 +76,8 @@ def test_layers_up_to_an_end_follow_and_those_after_it_stay(net, write, end):
     alone = caffe.Net(write(BEFORE, "before.prototxt"), caffe.TEST)
     alone.share_with(net)
     octaves = [(16, 18), (24, 20), (16, 18)]
-    for expected, found in zip(dream(alone, end, octaves), dream(net, end, octaves), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    for expected, actual in zip(dream(alone, end, octaves), dream(net, end, octaves), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
     assert net.blobs["next/pool"].shape == (1, 10, 5, 5) and net.blobs["classifier"].shape == (1, 5)
     assert net.blobs["norm1"].shape == ((1, 8, 5, 5) if end == "conv1" else (1, 8, 4, 4))
 

@@ -12,17 +12,17 @@ LONG = ["большая собака", "a long class name", "x"]
 @pytest.fixture
 def figures(monkeypatch):
     """The figures that are drawn."""
-    found, saved = [], pictures.saved
-    monkeypatch.setattr(pictures, "saved", lambda figure: found.append(figure) or saved(figure))
-    return found
+    actual, saved = [], pictures.saved
+    monkeypatch.setattr(pictures, "saved", lambda figure: actual.append(figure) or saved(figure))
+    return actual
 
 
 def judged(classes: int) -> Classification:
     """As many answers of each class as right ones, at all probabilities."""
-    found, rng = Classification(classes), np.random.default_rng(1)
+    actual, rng = Classification(classes), np.random.default_rng(1)
     scores = rng.dirichlet(np.ones(classes), 400)
-    found.add(scores, scores.argmax(1), np.arange(400))
-    return found
+    actual.add(scores, scores.argmax(1), np.arange(400))
+    return actual
 
 
 @pytest.mark.parametrize("classes", [3, 10])

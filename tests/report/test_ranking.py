@@ -26,15 +26,15 @@ def test_curves_are_those_of_scikit_learn(seed, decimals, share, metrics):
     positive[0] = True
     scores = rng.normal(size=700) + positive
     scores = scores if decimals is None else scores.round(decimals)
-    found = statistics.curve(scores, positive)
+    actual = statistics.curve(scores, positive)
     fpr, tpr, _ = metrics.roc_curve(positive, scores, drop_intermediate=False)
-    np.testing.assert_allclose(found.fpr, fpr)
-    np.testing.assert_allclose(found.tpr, tpr)
+    np.testing.assert_allclose(actual.fpr, fpr)
+    np.testing.assert_allclose(actual.tpr, tpr)
     precision, recall, _ = metrics.precision_recall_curve(positive, scores)
-    np.testing.assert_allclose(found.precision, precision[::-1])
-    np.testing.assert_allclose(found.tpr, recall[::-1])
-    assert found.auc == pytest.approx(metrics.roc_auc_score(positive, scores))
-    assert found.ap == pytest.approx(metrics.average_precision_score(positive, scores))
+    np.testing.assert_allclose(actual.precision, precision[::-1])
+    np.testing.assert_allclose(actual.tpr, recall[::-1])
+    assert actual.auc == pytest.approx(metrics.roc_auc_score(positive, scores))
+    assert actual.ap == pytest.approx(metrics.average_precision_score(positive, scores))
 
 
 def test_one_kind_of_sample_has_no_curve():
@@ -45,8 +45,8 @@ def test_one_kind_of_sample_has_no_curve():
 
 def test_thinned_curves_keep_their_ends(seed):
     rng = np.random.default_rng(seed)
-    found = statistics.curve(rng.normal(size=5000), rng.random(5000) < 0.3)
-    fpr, tpr, precision = statistics.thinned(found)
+    actual = statistics.curve(rng.normal(size=5000), rng.random(5000) < 0.3)
+    fpr, tpr, precision = statistics.thinned(actual)
     assert len(fpr) == statistics.MOST_POINTS and (fpr[0], tpr[0], precision[0]) == (0, 0, 1)
     assert fpr[-1] == tpr[-1] == 1
 
@@ -67,26 +67,26 @@ def classified(seed, classes=6, count=400):
     labels = rng.choice(classes - 1, count, p=[0.6, 0.25, 0.1, 0.04, 0.01])  # the last class has no sample
     scores = rng.normal(size=(count, classes)) + 1.5 * np.eye(classes)[labels]
     probabilities = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-    found = Classification(classes)
+    actual = Classification(classes)
     for start in range(0, count, 64):
-        found.add(probabilities[start : start + 64], labels[start : start + 64], None)
-    return found, probabilities, labels
+        actual.add(probabilities[start : start + 64], labels[start : start + 64], None)
+    return actual, probabilities, labels
 
 
 def test_balanced_accuracy_and_top_k(seed, metrics):
-    found, probabilities, labels = classified(seed)
+    actual, probabilities, labels = classified(seed)
     answers = probabilities.argmax(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of answers without a label
-        assert found.balanced_accuracy() == pytest.approx(metrics.balanced_accuracy_score(labels, answers))
+        assert actual.balanced_accuracy() == pytest.approx(metrics.balanced_accuracy_score(labels, answers))
     for k in (1, 2, 3, 5):
         expected = metrics.top_k_accuracy_score(labels, probabilities, k=k, labels=range(6))
-        assert found.top(k) == pytest.approx(expected)
+        assert actual.top(k) == pytest.approx(expected)
 
 
 def test_curves_of_classes_against_the_rest(seed, metrics):
-    found, probabilities, labels = classified(seed)
-    curves = found.curves()
+    actual, probabilities, labels = classified(seed)
+    curves = actual.curves()
     assert curves[5] is None
     for c in range(5):
         scores = probabilities[:, c].astype(np.float32)
@@ -95,16 +95,16 @@ def test_curves_of_classes_against_the_rest(seed, metrics):
 
 
 def test_intersection_over_union(seed, metrics):
-    found, probabilities, labels = classified(seed, count=300)
+    actual, probabilities, labels = classified(seed, count=300)
     answers = probabilities.argmax(1)
     present = sorted(set(labels) | set(answers))
     expected = metrics.jaccard_score(labels, answers, labels=present, average=None)
-    shares = found.intersection_over_union()
+    shares = actual.intersection_over_union()
     assert [shares[c] for c in present] == pytest.approx(expected)
     assert all(shares[c] is None for c in range(6) if c not in present)
 
 
 def test_pixels_keep_no_scores():
-    found = Classification(3, pixels=True)
-    found.add(np.full((10, 3), 1 / 3), np.zeros(10, int), None)
-    assert found.curves() == [] and found.intersection_over_union() == [0, 0, None]
+    actual = Classification(3, pixels=True)
+    actual.add(np.full((10, 3), 1 / 3), np.zeros(10, int), None)
+    assert actual.curves() == [] and actual.intersection_over_union() == [0, 0, None]

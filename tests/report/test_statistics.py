@@ -16,8 +16,8 @@ def test_share_interval_is_wilson_s(right, tested):
 
 
 def test_share_interval_holds_what_it_promises(seed):
-    found = np.random.default_rng(seed).binomial(200, 0.9, 4000)
-    held = np.mean([low <= 0.9 <= high for low, high in (statistics.share_interval(k, 200) for k in found)])
+    actual = np.random.default_rng(seed).binomial(200, 0.9, 4000)
+    held = np.mean([low <= 0.9 <= high for low, high in (statistics.share_interval(k, 200) for k in actual)])
     assert held == pytest.approx(0.95, abs=0.015)
 
 
@@ -32,26 +32,26 @@ def test_mean_interval_is_student_s():
 
 
 def judged(scores, labels, samples=True) -> Classification:
-    found = Classification(len(scores[0]))
+    actual = Classification(len(scores[0]))
     labels = np.array(labels)
-    found.add(np.array(scores, float), labels, np.arange(len(labels)) if samples else None)
-    return found
+    actual.add(np.array(scores, float), labels, np.arange(len(labels)) if samples else None)
+    return actual
 
 
 def test_confusion_precision_recall():
-    found = judged([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.5, 0.4, 0.1], [0.1, 0.1, 0.8]], [0, 1, 1, 2])
-    assert found.confusion.tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1]] and (found.right, found.tested) == (3, 4)
-    zero, one, two = found.by_class()
+    actual = judged([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.5, 0.4, 0.1], [0.1, 0.1, 0.8]], [0, 1, 1, 2])
+    assert actual.confusion.tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1]] and (actual.right, actual.tested) == (3, 4)
+    zero, one, two = actual.by_class()
     assert (zero["precision"], zero["recall"], zero["f1"]) == (0.5, 1, pytest.approx(2 / 3))
     assert (one["precision"], one["recall"], one["samples"]) == (1, 0.5, 2)
-    assert found.confused() == [(1, 0, 1)]
-    assert found.surprise == pytest.approx(-np.log([0.6, 0.7, 0.4, 0.8]).sum())
-    assert [(m.sample, m.label, m.prediction, m.score, m.own) for m in found.worst] == [(2, 1, 0, 0.5, 0.4)]
+    assert actual.confused() == [(1, 0, 1)]
+    assert actual.surprise == pytest.approx(-np.log([0.6, 0.7, 0.4, 0.8]).sum())
+    assert [(m.sample, m.label, m.prediction, m.score, m.own) for m in actual.worst] == [(2, 1, 0, 0.5, 0.4)]
 
 
 def test_a_tie_is_no_hit():
-    found = judged([[0.5, 0.5], [0.5, 0.5]], [0, 1])
-    assert found.right == 0 and found.confusion.tolist() == [[0, 1], [1, 0]]
+    actual = judged([[0.5, 0.5], [0.5, 0.5]], [0, 1])
+    assert actual.right == 0 and actual.confusion.tolist() == [[0, 1], [1, 0]]
 
 
 def test_a_class_that_is_not_there():
@@ -63,9 +63,9 @@ def test_calibration(seed):
     rng = np.random.default_rng(seed)
     p = rng.uniform(0.5, 1, 20000)
     labels = (rng.random(20000) >= p).astype(int)
-    found = judged(np.stack([p, 1 - p], 1), labels)
-    assert found.calibration_error() < 0.01
-    assert all(row["accuracy"] == pytest.approx(row["confidence"], abs=0.04) for row in found.calibration())
+    actual = judged(np.stack([p, 1 - p], 1), labels)
+    assert actual.calibration_error() < 0.01
+    assert all(row["accuracy"] == pytest.approx(row["confidence"], abs=0.04) for row in actual.calibration())
     sure = judged([[1.0, 0.0]] * 4, [0, 0, 0, 1])
     assert sure.calibration_error() == pytest.approx(0.25)
     assert sure.calibration() == [
@@ -75,8 +75,8 @@ def test_calibration(seed):
 
 def test_worst_first_and_no_more_than_fit():
     rows = [[1 - x, x] for x in np.linspace(0.51, 0.99, 60)]
-    found = judged(rows, [0] * 60)
-    assert len(found.worst) == statistics.MOST_WORST and found.worst[0].sample == 59
+    actual = judged(rows, [0] * 60)
+    assert len(actual.worst) == statistics.MOST_WORST and actual.worst[0].sample == 59
     assert judged(rows, [0] * 60, samples=False).worst == []
 
 
@@ -86,12 +86,12 @@ def test_among_the_best_five():
 
 
 def test_nan_scores_count_as_wrong_and_stand_in_no_bin():
-    found = judged([[0.9, 0.1], [np.nan, np.nan], [0.2, 0.8], [np.nan, 0.5]], [0, 0, 0, 1])
-    assert (found.nan, found.tested, found.right, found.top(5)) == (2, 4, 1, 0.5)
-    assert found.confusion.tolist() == [[1, 1], [0, 0]] and found.bins[0].sum() == 2
-    assert [row["recall"] for row in found.by_class()] == [pytest.approx(1 / 3), 0]
-    assert found.log_loss() == pytest.approx(-np.log([0.9, 0.2]).mean())
-    assert [m.sample for m in found.worst] == [2]
+    actual = judged([[0.9, 0.1], [np.nan, np.nan], [0.2, 0.8], [np.nan, 0.5]], [0, 0, 0, 1])
+    assert (actual.nan, actual.tested, actual.right, actual.top(5)) == (2, 4, 1, 0.5)
+    assert actual.confusion.tolist() == [[1, 1], [0, 0]] and actual.bins[0].sum() == 2
+    assert [row["recall"] for row in actual.by_class()] == [pytest.approx(1 / 3), 0]
+    assert actual.log_loss() == pytest.approx(-np.log([0.9, 0.2]).mean())
+    assert [m.sample for m in actual.worst] == [2]
 
 
 def test_no_interval_of_nan():

@@ -37,9 +37,9 @@ def root(tmp_path, monkeypatch):
 
 @pytest.fixture
 def scheduler(root):
-    found = Scheduler(root, Local(Slots(cpu=2)))
-    yield found
-    found.close()
+    actual = Scheduler(root, Local(Slots(cpu=2)))
+    yield actual
+    actual.close()
 
 
 def run(scheduler, root, id, seconds=60):
@@ -47,11 +47,11 @@ def run(scheduler, root, id, seconds=60):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         scheduler.step()
-        found = edit.find(root, id)
-        if found.state not in job.PENDING:
-            return found
+        actual = edit.find(root, id)
+        if actual.state not in job.PENDING:
+            return actual
         time.sleep(0.05)
-    raise AssertionError(f"the job does not end: {found}")
+    raise AssertionError(f"the job does not end: {actual}")
 
 
 def plant(root, folder="jobs/a", **fields):
@@ -126,8 +126,8 @@ def test_a_job_starts_once(root, scheduler):
 def test_an_accepted_job_starts(root, scheduler):
     plant(root, command=["models"], kind="models")
     words = [sys.executable, "-m", "caffelite", "queue", "accept", "1122-000000-aaaa"]
-    found = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert "accepted caffelite models" in found.stderr
+    actual = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "accepted caffelite models" in actual.stderr
     assert run(scheduler, root, "1122-000000-aaaa").state == job.FINISHED
 
 
@@ -181,8 +181,8 @@ def test_python_layers_are_refused_when_a_job_starts(root, tmp_path):
     server = Scheduler(root, Local(Slots(cpu=3)), python=False)
     try:
         for each, text in ((one, "no Python layers"), (two, "no Python layers"), (three, "imports no modules")):
-            found = run(server, root, each.id)
-            assert found.state == job.FAILED and text in found.reason
+            actual = run(server, root, each.id)
+            assert actual.state == job.FAILED and text in actual.reason
     finally:
         server.close()
     assert not (tmp_path / "trace").exists()
@@ -245,8 +245,8 @@ def test_a_queued_run_trains_with_the_texts_that_were_added(root, scheduler, set
     added = submit_run(root, RunConfig("solver.prototxt", overrides=setting))
     (root / "net.prototxt").write_text(NET.replace("num_output: 2", "num_output: 7"))
     (root / "solver.prototxt").write_text(SOLVER.replace("max_iter: 3", "max_iter: 5"))
-    found = run(scheduler, root, added.id)
-    assert found.state == job.FINISHED, found.reason
+    actual = run(scheduler, root, added.id)
+    assert actual.state == job.FINISHED, actual.reason
     trained = (added.folder / files.SOLVER).read_text()
     assert "max_iter: 3" in trained and f"num_output: {3 if setting else 2}" in trained
     printed = (added.folder / files.OUTPUT).read_text()
@@ -257,8 +257,8 @@ def test_a_queued_run_trains_with_the_texts_that_were_added(root, scheduler, set
 def test_a_queued_run_outlives_its_net(root, scheduler):
     added = submit_run(root, RunConfig("solver.prototxt"))
     (root / "net.prototxt").unlink()
-    found = run(scheduler, root, added.id)
-    assert found.state == job.FINISHED, found.reason
+    actual = run(scheduler, root, added.id)
+    assert actual.state == job.FINISHED, actual.reason
 
 
 def test_a_list_that_changed_is_named(root):

@@ -81,10 +81,10 @@ def test_killed_and_crashed_runs_have_different_words(tmp_path, monkeypatch):
     held = FolderLock(tmp_path)
     monkeypatch.setattr("signal.pidfd_send_signal", lambda *_: held.release())
     control.kill(tmp_path)
-    found = registry.read(tmp_path)
-    assert (found.state, found.reason) == ("killed", "killed on request")
-    assert registry.label(found.state, found.reason) == "killed"
+    actual = registry.read(tmp_path)
+    assert (actual.state, actual.reason) == ("killed", "killed on request")
+    assert registry.label(actual.state, actual.reason) == "killed"
     (tmp_path / "outcome.json").unlink()
-    found = registry.read(tmp_path)
-    assert (found.state, registry.label(found.state, found.reason)) == ("killed", "crashed")
+    actual = registry.read(tmp_path)
+    assert (actual.state, registry.label(actual.state, actual.reason)) == ("killed", "crashed")
     assert registry.label("finished") == "finished"

@@ -35,13 +35,13 @@ def curves(history):
 
 @pytest.mark.parametrize("form", ["log", "metrics"])
 def test_an_interrupted_run_is_one_curve(form, interrupted):
-    found = of_log(interrupted, "log") if form == "log" else of_metrics(METRICS + "80,9.5,tra", "run")
-    assert curves(found) == (
+    actual = of_log(interrupted, "log") if form == "log" else of_metrics(METRICS + "80,9.5,tra", "run")
+    assert curves(actual) == (
         [(0, 2.5, 0.1), (20, 2, 0.1), (40, 1.5, 0.01), (60, 1, 1e-3)],
         [(0, 0.1), (40, 0.6), (80, 0.7)],
     )
-    assert found.train[1].loss == 2
-    seconds = [row.seconds for row in found.train]
+    assert actual.train[1].loss == 2
+    seconds = [row.seconds for row in actual.train]
     assert seconds == sorted(seconds) and seconds[-1] == pytest.approx(8, abs=0.1), "the year ended meanwhile"
 
 
@@ -61,10 +61,10 @@ def test_tests_are_read_without_the_rows_of_training(tmp_path):
 
 
 def test_nan_and_several_nets(interrupted):
-    found = of_log(
+    actual = of_log(
         [*interrupted[:11], *[line.replace("#0)", "#1)").replace("0.5", "0.9") for line in interrupted[9:11]]], "log"
     )
-    assert [(n, [row.values["accuracy"] for row in rows]) for n, rows in found.tests.items()] == [
+    assert [(n, [row.values["accuracy"] for row in rows]) for n, rows in actual.tests.items()] == [
         (0, [0.1, 0.5]),
         (1, [0.9]),
     ]
@@ -102,10 +102,10 @@ def test_a_loss_after_the_last_display_ends_the_curve(tmp_path, interrupted):
     text = METRICS.replace(",0.1,2,,2", ",0.1,9,,2")
     (tmp_path / "metrics.csv").write_text(text)  # the smoothed loss is another number
     losses.tofile(tmp_path / "losses.f32")
-    found = read(tmp_path)
-    assert [(r.iteration, r.values["loss"]) for r in found.curve("loss")[-2:]] == [(60, 1), (79, 0.5)]
-    assert found.curve("loss")[-1].seconds == pytest.approx(8 + 19 * 7 / 60) and len(found.train) == 4
-    assert [r.iteration for r in found.curve("accuracy", 0)] == [0, 40, 80]
+    actual = read(tmp_path)
+    assert [(r.iteration, r.values["loss"]) for r in actual.curve("loss")[-2:]] == [(60, 1), (79, 0.5)]
+    assert actual.curve("loss")[-1].seconds == pytest.approx(8 + 19 * 7 / 60) and len(actual.train) == 4
+    assert [r.iteration for r in actual.curve("accuracy", 0)] == [0, 40, 80]
     logged = of_log([*interrupted, "I0101 00:00:07.000 77 solver.cpp:1] Iteration 80, loss = 0.5"], "log")
     assert [(r.iteration, r.values["loss"]) for r in logged.curve("loss")[-2:]] == [(60, 1), (80, 0.5)]
 
@@ -117,11 +117,11 @@ def test_a_run_without_display_has_a_loss_curve(tmp_path):
     (tmp_path / "metrics.csv").write_text("iteration,seconds,phase,rate,smoothed_loss,accuracy\n")
     outcome = {"iteration": 2500, "seconds": 50.0, "rate": 0.01}
     (tmp_path / "run.json").write_text(json.dumps({"sessions": [{"outcome": outcome}]}))
-    found = read(tmp_path)
-    rows = found.curve("loss")
-    assert len(rows) <= 1001 and rows[0].iteration == 0 and rows[-1].iteration == 2499 and not found.train
+    actual = read(tmp_path)
+    rows = actual.curve("loss")
+    assert len(rows) <= 1001 and rows[0].iteration == 0 and rows[-1].iteration == 2499 and not actual.train
     assert [row.values["loss"] for row in rows] == [losses[row.iteration] for row in rows]
-    assert rows[-1].seconds == pytest.approx(49.98) and found.last_rate is None
+    assert rows[-1].seconds == pytest.approx(49.98) and actual.last_rate is None
     (tmp_path / "run.json").write_text("[]")
     assert math.isnan(read(tmp_path).curve("loss")[-1].seconds)
 

@@ -12,7 +12,7 @@ from caffelite.runs.picture import picture, range_test, spread
 def test_panels_and_labels(interrupted, count):
     runs = [of_log(interrupted, f"run {i}") for i in range(count)]
     drawn = picture(runs, "svg", "seconds").decode()
-    said = re.findall(r"<!-- (.+?) -->", drawn)
+    message = re.findall(r"<!-- (.+?) -->", drawn)
     for word in (
         "loss",
         "accuracy",
@@ -20,7 +20,7 @@ def test_panels_and_labels(interrupted, count):
         "seconds",
         *(["run 0, test", "run 1, train"] if count > 1 else ["run 0"]),
     ):
-        assert word in said, word
+        assert word in message, word
     assert picture(runs, "png").startswith(b"\x89PNG")
 
 

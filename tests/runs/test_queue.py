@@ -36,9 +36,9 @@ def root(tmp_path, monkeypatch):
 @pytest.fixture
 def scheduler(root):
     """A scheduler whose jobs are ended after the test."""
-    found = Scheduler(root, Local(Slots(cpu=1)))
-    yield found
-    found.close()
+    actual = Scheduler(root, Local(Slots(cpu=1)))
+    yield actual
+    actual.close()
     for each in job.jobs(root):
         if each.state == job.RUNNING:
             edit.cancel(root, each.id, edit.KILL)
@@ -54,10 +54,10 @@ def ids(root: Path) -> list[str]:
 
 def wait(root: Path, id: str, *states: str, seconds: float = 60) -> job.Job:
     until = time.monotonic() + seconds
-    while (found := edit.find(root, id)).state not in states and time.monotonic() < until:
+    while (actual := edit.find(root, id)).state not in states and time.monotonic() < until:
         time.sleep(0.02)
-    assert found.state in states, found
-    return found
+    assert actual.state in states, actual
+    return actual
 
 
 def occupy(root: Path, each: job.Job, slot: str = "cpu") -> lock.FileLock:
@@ -115,9 +115,9 @@ def test_a_job_fails_with_the_one_before_it(root, scheduler):
     second = add(root, after=[first.id])
     edit.cancel(root, first.id)
     assert not scheduler.step()
-    found = edit.find(root, second.id)
-    assert found.state == job.FAILED
-    assert first.id in found.reason
+    actual = edit.find(root, second.id)
+    assert actual.state == job.FAILED
+    assert first.id in actual.reason
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_a_training_job_runs_in_its_folder(root, scheduler):
     edit.cancel(root, again.id)
     assert registry.read(again.folder).reason == "cancelled: before it started"
     scheduler.step()
-    found = wait(root, each.id, job.FINISHED, job.FAILED, job.KILLED)
-    assert (found.state, found.status, found.slot) == (job.FINISHED, 0, "cpu"), found.log.read_text()
+    actual = wait(root, each.id, job.FINISHED, job.FAILED, job.KILLED)
+    assert (actual.state, actual.status, actual.slot) == (job.FINISHED, 0, "cpu"), actual.log.read_text()
     assert registry.read(each.folder).iteration == 4
-    assert (found.progress().done, found.progress().total) == (4, 4)
+    assert (actual.progress().done, actual.progress().total) == (4, 4)
     assert not (root / "tiny_run_1").exists()
 
 
@@ -179,8 +179,8 @@ def test_a_killed_job_is_seen_at_once(root, scheduler):
     other = edit.find(root, each.id)
     assert os.getsid(other.process) == other.process
     os.kill(other.process, signal.SIGKILL)
-    found = wait(root, each.id, job.KILLED, seconds=3)
-    assert found.reason
+    actual = wait(root, each.id, job.KILLED, seconds=3)
+    assert actual.reason
     scheduler.step()
     scheduler.step()
     assert registry.state(each.folder) != registry.QUEUED
@@ -189,9 +189,9 @@ def test_a_killed_job_is_seen_at_once(root, scheduler):
 def test_the_error_of_a_command_is_the_reason(root, scheduler):
     each = submit(root, ["dataset", "info", "nosuch_lmdb"])
     scheduler.step()
-    found = wait(root, each.id, job.FAILED)
-    assert found.status == 2
-    assert "nosuch_lmdb" in found.reason
+    actual = wait(root, each.id, job.FAILED)
+    assert actual.status == 2
+    assert "nosuch_lmdb" in actual.reason
     edit.remove(root, each.id)
     assert not each.folder.exists()
 
@@ -294,12 +294,12 @@ def test_a_sweep_joins_the_queue(root, scheduler):
     thread = threading.Thread(target=scheduler.run, args=(over.is_set,))
     thread.start()
     try:
-        found = Sweep(config, root / "trials", queue=edit.serving(root / "trials")).run()
+        actual = Sweep(config, root / "trials", queue=edit.serving(root / "trials")).run()
     finally:
         over.set()
         thread.join()
-    assert found.complete
-    assert len(found.rows) == 2
+    assert actual.complete
+    assert len(actual.rows) == 2
     every = job.jobs(root)
     assert [each.folder.name for each in every] == ["trial_1_run", "trial_2_run"]
     assert {each.state for each in every} == {job.FINISHED}

@@ -43,12 +43,12 @@ def peak(action):
 
 
 def test_the_summary_of_a_large_run_reads_a_bounded_part(large):
-    found, memory = peak(lambda: listing.summary(registry.read(large)))
+    actual, memory = peak(lambda: listing.summary(registry.read(large)))
     assert memory < 32 << 20
-    assert found.loss == ROWS - 1 and found.scores == {"accuracy": pytest.approx(0.2999, abs=1e-4)}
-    assert found.best["accuracy"] == pytest.approx(0.2999, abs=1e-4)
-    assert len(found.curve) >= 30 and found.curve == sorted(found.curve)
-    assert found.seconds == pytest.approx(ROWS, rel=1e-4)
+    assert actual.loss == ROWS - 1 and actual.scores == {"accuracy": pytest.approx(0.2999, abs=1e-4)}
+    assert actual.best["accuracy"] == pytest.approx(0.2999, abs=1e-4)
+    assert len(actual.curve) >= 30 and actual.curve == sorted(actual.curve)
+    assert actual.seconds == pytest.approx(ROWS, rel=1e-4)
 
 
 def test_the_chart_of_a_large_run_has_even_rows_and_goes_on(large):
@@ -70,8 +70,8 @@ def test_plots_of_a_large_run_read_a_bounded_part(large, tmp_path):
     from caffelite import cli
 
     words = ["plot", str(large), "-out", str(tmp_path / "a.svg")]
-    found, memory = peak(lambda: CliRunner().invoke(cli.caffelite, [cli.normalise(word) for word in words]))
-    assert found.exit_code == 0 and memory < 96 << 20, (found, memory)
+    actual, memory = peak(lambda: CliRunner().invoke(cli.caffelite, [cli.normalise(word) for word in words]))
+    assert actual.exit_code == 0 and memory < 96 << 20, (actual, memory)
     runs = [listing.summary(registry.read(large))] * 2
     histories, memory = peak(lambda: listing.histories(runs))
     assert memory < 64 << 20 and histories[0].train[-1].iteration == ROWS - 1

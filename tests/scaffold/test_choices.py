@@ -73,10 +73,10 @@ def test_test_batches_cover_held_out_images():
 def test_schedule_falls_within_the_run(name, count):
     preset = presets.PRESETS[name]
     for finetuned in (False, True):
-        found = schedule.schedule(preset, count, preset.batch, CLASSES, finetuned)
-        assert 0 < found.steps[0] < found.steps[1] < found.epochs and found.rate > 0
-        assert found.iterations == found.epochs * found.epoch and found.test_every <= found.epochs
-        assert found.iterations / 10 - 1 <= found.warm_up < found.steps[0] * found.epoch
+        actual = schedule.schedule(preset, count, preset.batch, CLASSES, finetuned)
+        assert 0 < actual.steps[0] < actual.steps[1] < actual.epochs and actual.rate > 0
+        assert actual.iterations == actual.epochs * actual.epoch and actual.test_every <= actual.epochs
+        assert actual.iterations / 10 - 1 <= actual.warm_up < actual.steps[0] * actual.epoch
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,14 @@ def test_every_check_has_a_name_of_its_own():
 
 
 def test_the_cpu_passes(small):
-    found = rows(Bench(None))
-    assert not {row.name: row.detail for row in found.values() if row.status == "fail"}
-    assert found["convolutions, fp32"].status == found["LeNet, 50 iterations, eager"].status == "pass"
-    assert {row.detail for row in found.values() if row.status == "skipped"} >= {
+    actual = rows(Bench(None))
+    assert not {row.name: row.detail for row in actual.values() if row.status == "fail"}
+    assert actual["convolutions, fp32"].status == actual["LeNet, 50 iterations, eager"].status == "pass"
+    assert {row.detail for row in actual.values() if row.status == "skipped"} >= {
         "a CPU captures nothing",
         "this is the CPU",
     }
-    assert "NumPy's" in found["speed of a product"].detail
+    assert "NumPy's" in actual["speed of a product"].detail
 
 
 def test_a_processor_that_cannot_multiply_bf16_skips_it(monkeypatch):
@@ -97,14 +97,14 @@ def test_a_processor_that_cannot_multiply_bf16_skips_it(monkeypatch):
 def test_a_gpu_passes(small, tmp_path, monkeypatch):
     """Every row of a GPU, but for those that need a second one."""
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupy"))
-    found = rows(on_host())
-    assert not {row.name: row.detail for row in found.values() if row.status == "fail"}
-    skipped = [row.detail for row in found.values() if row.status == "skipped"]
+    actual = rows(on_host())
+    assert not {row.name: row.detail for row in actual.values() if row.status == "fail"}
+    skipped = [row.detail for row in actual.values() if row.status == "skipped"]
     assert skipped == [f"needs {count} GPUs, found one" for count in ("two", "two", "two", "three", "four")]
-    assert "compute capability 9.0" in found["versions"].detail and found["CUDA headers"].detail == "/cuda/include"
-    assert "% of the card's peak 3000" in found["speed of a copy"].detail
-    assert "bit-equal" in found["LeNet by graphs, compared with eager"].detail
-    assert "bit-equal" in found["a graph with a fork"].detail
+    assert "compute capability 9.0" in actual["versions"].detail and actual["CUDA headers"].detail == "/cuda/include"
+    assert "% of the card's peak 3000" in actual["speed of a copy"].detail
+    assert "bit-equal" in actual["LeNet by graphs, compared with eager"].detail
+    assert "bit-equal" in actual["a graph with a fork"].detail
 
 
 @pytest.mark.host
@@ -126,9 +126,9 @@ def test_convolutions_by_cudnns_plans(monkeypatch, precision, refused):
 
 def test_wrong_products_fail_their_rows_alone(small):
     checks = [c for c in layers.CHECKS if c.__doc__.startswith(("matrix products", "kernels: softmax"))]
-    found = rows(on_host(Spoilt), *checks)
-    assert [row.status for row in found.values()] == ["pass"] + ["fail"] * 4
-    assert "off by 0.5 of the largest number" in found["matrix products, fp32"].detail
+    actual = rows(on_host(Spoilt), *checks)
+    assert [row.status for row in actual.values()] == ["pass"] + ["fail"] * 4
+    assert "off by 0.5 of the largest number" in actual["matrix products, fp32"].detail
 
 
 @pytest.mark.host
@@ -137,8 +137,8 @@ def test_a_gpu_that_captures_nothing_fails(small):
         def capture(self, body):
             raise RuntimeError("no")
 
-    found = rows(on_host(Refusing), kernels.capture)["a graph with a fork"]
-    assert found.status == "fail" and "nothing was captured" in found.detail
+    actual = rows(on_host(Refusing), kernels.capture)["a graph with a fork"]
+    assert actual.status == "fail" and "nothing was captured" in actual.detail
 
 
 def test_what_is_warned_of_stands_in_the_row(caplog):
@@ -236,9 +236,9 @@ def cupy_of(attributes: dict) -> SimpleNamespace:
 def test_the_peaks_of_an_h100():
     """Its data sheet: 3.35 TB/s, 67, 495 and 990 TFLOP/s."""
     clocks = {13: 1_830_000, 36: 2_619_000, 37: 5120, 16: 132, 75: 9, 76: 0}
-    found = hardware.peaks(0, cupy_of(clocks))
+    actual = hardware.peaks(0, cupy_of(clocks))
     expected = {"bytes": 3.35e12, "fp32": 67e12, "tf32": 495e12, "fp16": 990e12, "bf16": 990e12}
-    assert found == pytest.approx(expected, rel=0.08)
+    assert actual == pytest.approx(expected, rel=0.08)
     assert set(hardware.peaks(0, cupy_of({**clocks, 75: 99}))) == {"bytes"}
     assert hardware.peaks(0, cupy_of({})) == {}
 

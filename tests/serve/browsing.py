@@ -33,8 +33,8 @@ class Server:
         self.port = self.address.rpartition(":")[2]
 
     def json(self, path):
-        with urllib.request.urlopen(self.address + path, timeout=30) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(self.address + path, timeout=30) as result:
+            return json.load(result)
 
     def end(self, number=signal.SIGKILL):
         self.process.send_signal(number)
@@ -76,10 +76,10 @@ def until(page, expression):
 def wait(condition, seconds=60):
     """Waits for a condition and returns its value."""
     end = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (actual := condition()):
         assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.02)
-    return found
+    return actual
 
 
 def draw(page, strokes=SEVEN):

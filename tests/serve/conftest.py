@@ -40,6 +40,6 @@ def browser():
     except ImportError:
         lacking("playwright is not installed")
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield found
-        found.close()
+        actual = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield actual
+        actual.close()

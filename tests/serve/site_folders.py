@@ -31,11 +31,11 @@ def ended(client, id):
 
 
 def caffelite(folder, *words):
-    found = subprocess.run(
+    actual = subprocess.run(
         [sys.executable, "-m", "caffelite", *map(str, words)], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert found.returncode == 0, found.stderr
-    return found.stdout
+    assert actual.returncode == 0, actual.stderr
+    return actual.stdout
 
 
 def table(path):

@@ -65,15 +65,15 @@ def refused(client, tmp_path, outside, fields):
     """Checks that /new/check and /new/start refuse a draft, write nothing and quote nothing."""
     given = {"solver": "solver.prototxt", "solver_text": SOLVER, "net_text": NET, **fields}
     given = {name: text.replace("OUT", str(outside)).replace("ESC", escaped(outside)) for name, text in given.items()}
-    found = client.post("/new/check", data=given, headers=AS_JSON)
-    assert found.status_code == 200, found.text
-    assert not found.json()["ok"]
-    assert SECRET not in found.text
+    actual = client.post("/new/check", data=given, headers=AS_JSON)
+    assert actual.status_code == 200, actual.text
+    assert not actual.json()["ok"]
+    assert SECRET not in actual.text
     started = client.post("/new/start", data=given, headers=AS_JSON)
     assert started.status_code in (400, 403) and SECRET not in started.text
     assert not job.jobs(tmp_path / "root")
     assert not (tmp_path / "root" / "solver.prototxt").exists()
-    return found.json()["findings"][0]
+    return actual.json()["findings"][0]
 
 
 OUTPUT = 'layer { name: "o" type: "HDF5Output" bottom: "ip" bottom: "label" hdf5_output_param { file_name: "o.h5" } }'
@@ -124,8 +124,8 @@ def test_a_setting_stays_below_the_roots(client, tmp_path, outside, setting):
 )
 def test_a_refused_file_of_a_layer_is_not_opened(client, tmp_path, outside, layer):
     text = NET + f'layer {{ name: "extra" {layer} }}'
-    found = refused(client, tmp_path, outside, {"net_text": text})
-    assert found["message"] == "this path is not below a root of the server" and found["file"] == "net"
+    actual = refused(client, tmp_path, outside, {"net_text": text})
+    assert actual["message"] == "this path is not below a root of the server" and actual["file"] == "net"
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ ADDRESSES = (
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_path_of_a_request_stays_below_the_roots(client, outside, address):
     for path in (f"{outside}/net.prototxt", "link/net.prototxt", "../outside/secret", "secret.txt", "%00"):
-        found = client.get(address.replace("PATH", path), headers=AS_JSON)
-        assert found.status_code in (400, 403, 404), path
-        assert SECRET not in found.text
+        actual = client.get(address.replace("PATH", path), headers=AS_JSON)
+        assert actual.status_code in (400, 403, 404), path
+        assert SECRET not in actual.text
 
 
 @pytest.mark.parametrize("page", ["/models", "/data", "/runs", "/queue"])
@@ -190,9 +190,9 @@ def test_lists_do_not_open_links_out_of_the_roots(client, tmp_path, outside, pag
     (tmp_path / "root" / "run").mkdir()
     for name in ("run.json", "config.json", "metrics.csv", "notes.json", "job.json", "report.json", "report.html"):
         (tmp_path / "root" / "run" / name).symlink_to(outside / "secret")
-    found = client.get(page, headers=AS_JSON)
-    assert found.status_code == 200, found.text
-    assert SECRET not in found.text
+    actual = client.get(page, headers=AS_JSON)
+    assert actual.status_code == 200, actual.text
+    assert SECRET not in actual.text
 
 
 def test_jobs_of_pages_carry_the_bounds_of_the_server(client, tmp_path, outside):
@@ -200,8 +200,8 @@ def test_jobs_of_pages_carry_the_bounds_of_the_server(client, tmp_path, outside)
     client.post("/new/start", data=fields, headers=AS_JSON)
     client.post("/new/start", data={**fields, "base_lr": "0.1,0.2"}, headers=AS_JSON)
     client.post("/new/prepare", data={"name": "mine", "data": "digits"}, headers=AS_JSON)
-    found = [each.bounds() for each in job.jobs(tmp_path / "root")]
-    assert found == [Bounds((tmp_path / "root",), False)] * 4
+    actual = [each.bounds() for each in job.jobs(tmp_path / "root")]
+    assert actual == [Bounds((tmp_path / "root",), False)] * 4
 
 
 def test_every_page_names_the_bounds_of_its_jobs():
@@ -229,5 +229,5 @@ def test_a_bomb_is_not_decoded(client, tmp_path, monkeypatch, name):
     (root / "list.txt").write_text(f"{root}/good.png 0\n{root}/bomb 1\n")
     assert client.get("/data/image", params={"path": "list.txt", "number": 0}).status_code == 200
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
-    found = client.get("/data/image", params={"path": "list.txt", "number": 1}, headers=AS_JSON)
-    assert found.status_code == 400 and re.search("cut short|too large", found.text), found.text
+    actual = client.get("/data/image", params={"path": "list.txt", "number": 1}, headers=AS_JSON)
+    assert actual.status_code == 400 and re.search("cut short|too large", actual.text), actual.text

@@ -29,9 +29,9 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(root):
-    found = Server(root, "-gpu", "none")
-    yield found
-    found.end(signal.SIGINT)
+    actual = Server(root, "-gpu", "none")
+    yield actual
+    actual.end(signal.SIGINT)
 
 
 def drawn(page):
@@ -236,8 +236,8 @@ def test_names_show_as_text(browser, server, root):
 
 def test_foreign_requests_are_refused(browser, server):
     with opened(browser, server, "/runs") as page:
-        answer = page.request.post(f"{server.address}/run/control", headers={"Origin": "http://evil.example"}, form={})
-        assert answer.status == 403
+        result = page.request.post(f"{server.address}/run/control", headers={"Origin": "http://evil.example"}, form={})
+        assert result.status == 403
         assert page.request.get(f"{server.address}/runs", headers={"Host": "evil.example"}).status == 400
 
 

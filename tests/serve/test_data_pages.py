@@ -26,8 +26,8 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(root):
-    with TestClient(create_app(ServeConfig((root,))), base_url="http://127.0.0.1:5000") as found:
-        yield found
+    with TestClient(create_app(ServeConfig((root,))), base_url="http://127.0.0.1:5000") as actual:
+        yield actual
 
 
 def test_images_outside_the_roots_are_not_shown(root, client, tmp_path):
@@ -44,8 +44,8 @@ def test_images_outside_the_roots_are_not_shown(root, client, tmp_path):
 
 
 def test_audit_of_two_sets_finds_shared_images(root, client):
-    found = client.post("/data/audit", data={"path": "db", "other": "db"}, headers=AS_JSON).json()
-    ended(client, found["id"])
+    actual = client.post("/data/audit", data={"path": "db", "other": "db"}, headers=AS_JSON).json()
+    ended(client, actual["id"])
     shown = client.get("/data/set.json", params={"path": "db"}).json()
     assert shown["audit"]["counts"]["in_both"] == 40 and shown["audit"]["counts"]["unreadable"] == 0
     assert [row["count"] for row in shown["classes"]] == [14, 13, 13]
@@ -54,9 +54,9 @@ def test_audit_of_two_sets_finds_shared_images(root, client):
 
 def test_gallery_of_a_class_and_augmentation(client):
     query = {"path": "db", "label": "2", "count": "5"}
-    found = client.get("/data/samples.json", params=query).json()
-    assert {row["label"] for row in found["samples"]} == {"2"} and len(found["samples"]) == 5
-    png = client.get(found["samples"][0]["image"]).content
+    actual = client.get("/data/samples.json", params=query).json()
+    assert {row["label"] for row in actual["samples"]} == {"2"} and len(actual["samples"]) == 5
+    png = client.get(actual["samples"][0]["image"]).content
     assert cv2.imdecode(np.frombuffer(png, np.uint8), -1).shape == (8, 8)
     drawn = client.get("/data/preview.json", params={"net": "net.prototxt", "number": "3", "count": "2"}).json()
     assert len(drawn["draws"]) == 2 and drawn["stored"].startswith("data:image/png")
@@ -68,9 +68,9 @@ def test_tables_of_numbers_are_data_sets(root, client, tmp_path):
     (root / "answers.csv").write_text(f"file,label\n{image},cat\n")  # what classify writes
     kinds = {row["path"]: row["kind"] for row in client.get("/data.json").json()["sets"]}
     assert kinds["ages.csv"] == "table" and "answers.csv" not in kinds
-    found = client.get("/data/set.json", params={"path": "ages.csv"}).json()
-    assert [row["label"] for row in found["samples"]] == ["age 31, height 1.5", "age 7, height 1.25"]
-    assert (found["total"], found["classes"]) == (2, [])
+    actual = client.get("/data/set.json", params={"path": "ages.csv"}).json()
+    assert [row["label"] for row in actual["samples"]] == ["age 31, height 1.5", "age 7, height 1.25"]
+    assert (actual["total"], actual["classes"]) == (2, [])
     cv2.imwrite(str(tmp_path / "secret.png"), np.full((9, 9, 3), 7, np.uint8))
     (root / "quoted.csv").write_text(f'file,age\n"{tmp_path}/secret.png",1\n')
     assert client.get("/data/set", params={"path": "quoted.csv"}).status_code == 403
@@ -87,8 +87,8 @@ def test_audit_of_a_folder_and_a_list(root, client, tmp_path):
     images = [folders / "other/a.png", folders / NAUGHTY / "a.png"]
     (root / "both.txt").write_text("".join(f"{image} {i}\n" for i, image in enumerate(images)))
     form = {"path": "folders", "other": "both.txt"}
-    found = client.post("/data/audit", data=form, headers=AS_JSON).json()
-    ended(client, found["id"])
+    actual = client.post("/data/audit", data=form, headers=AS_JSON).json()
+    ended(client, actual["id"])
     audit = client.get("/data/set.json", params={"path": "folders"}).json()["audit"]
     assert audit["counts"] | {"near_in_both": 0} == audit["counts"]
     assert (audit["counts"]["duplicates"], audit["counts"]["in_both"]) == (1, 1)
@@ -130,8 +130,8 @@ MIXED = [
 def test_uploaded_pictures_become_class_folders(make_client, tmp_path, files, label, pictures, others):
     client = make_client(cpu_slots=0)
     form = {"data": {"name": "pets", "label": label}, "files": [("images", file) for file in files]}
-    found = client.post("/data/upload", **form, headers=AS_JSON).json()
-    assert (found["path"], found["pictures"], found["others"]) == ("pets", pictures, others)
+    actual = client.post("/data/upload", **form, headers=AS_JSON).json()
+    assert (actual["path"], actual["pictures"], actual["others"]) == ("pets", pictures, others)
     stored = [path.relative_to(tmp_path) for path in tmp_path.rglob("*.png")]
     assert sorted(path.parts[:2] for path in stored) == sorted(
         ("pets", c) for c, n in pictures.items() for _ in range(n)
@@ -167,6 +167,6 @@ ENCRYPTED[ENCRYPTED.index(b"PK\1\2") + 8] |= 1
 def test_uploads_that_are_refused_leave_nothing(make_client, tmp_path, name, files, text):
     client = make_client(limits=Limits(files=20, upload=100_000))
     form = {"data": {"name": name}, "files": [("images", file) for file in files]}
-    answer = client.post("/data/upload", **form, headers={"Accept": "application/json"})
-    assert answer.status_code in (400, 413) and text in answer.json()["error"]
+    result = client.post("/data/upload", **form, headers={"Accept": "application/json"})
+    assert result.status_code in (400, 413) and text in result.json()["error"]
     assert not list(tmp_path.rglob("*.png")) and not list(tmp_path.glob(".*upload"))

@@ -53,8 +53,8 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(site):
-    with TestClient(create_app(ServeConfig(roots=(site,))), base_url="http://127.0.0.1:5000") as found:
-        yield found
+    with TestClient(create_app(ServeConfig(roots=(site,))), base_url="http://127.0.0.1:5000") as actual:
+        yield actual
 
 
 def post(client, site, address="classify", **fields):
@@ -65,20 +65,20 @@ def post(client, site, address="classify", **fields):
 
 @pytest.mark.parametrize("option", [(), ("threshold", "0.4"), ("top", "1")])
 def test_boxes_equal_those_of_the_command(site, client, capsys, option):
-    found = post(client, site, **dict([option] if option else [])).json()
+    actual = post(client, site, **dict([option] if option else [])).json()
     words = [f"-{option[0]}", option[1]] if option else []
     cli.main(["classify", str(site / "image.png"), "-model", str(site / "deploy.prototxt"), "-json", *words])
     (expected,) = json.loads(capsys.readouterr().out)
-    assert found["detections"] == expected["detections"] and found["notes"] == expected["notes"]
-    assert len(found["detections"]) == (1 if option else 2)
-    best = found["detections"][0]
+    assert actual["detections"] == expected["detections"] and actual["notes"] == expected["notes"]
+    assert len(actual["detections"]) == (1 if option else 2)
+    best = actual["detections"][0]
     assert (best["label"], best["class"], best["box"]) == (LABEL, 1, pytest.approx([0, 0, 24, 16]))
 
 
 def test_the_picture_is_the_image_of_the_boxes(site, client):
-    found = post(client, site).json()
-    seen = cv2.imdecode(np.frombuffer(base64.b64decode(found["seen"].partition(",")[2]), np.uint8), 1)
-    assert (found["width"], found["height"]) == (48, 32) and seen.shape == (32, 48, 3)
+    actual = post(client, site).json()
+    seen = cv2.imdecode(np.frombuffer(base64.b64decode(actual["seen"].partition(",")[2]), np.uint8), 1)
+    assert (actual["width"], actual["height"]) == (48, 32) and seen.shape == (32, 48, 3)
     assert (seen == cv2.imread(str(site / "image.png"))).all()
 
 
@@ -88,8 +88,8 @@ def test_options_of_classifiers_are_refused(site, client):
     assert info["labels"] == ["background", LABEL, "b"]
     assert "oversample is for classifiers" in post(client, site, oversample="on").json()["error"]
     for address, fields in (("layers", {}), ("saliency", {}), ("correct", {"class": "1"})):
-        answer = post(client, site, address, **fields)
-        assert answer.status_code == 400 and "detects objects" in answer.json()["error"], address
+        result = post(client, site, address, **fields)
+        assert result.status_code == 400 and "detects objects" in result.json()["error"], address
     for bad in ("x", "nan", "2", "-1"):
         assert "a number from 0 to 1" in post(client, site, threshold=bad).json()["error"]
 

@@ -54,8 +54,8 @@ def answers(client, *addresses):
     client.app.state.runs.index.forget()
     for address in addresses:
         for headers in ({"Accept": "text/html"}, AS_JSON):
-            found = client.get(address, headers=headers)
-            assert found.status_code < 500, address
+            actual = client.get(address, headers=headers)
+            assert actual.status_code < 500, address
 
 
 def test_a_foreign_report_is_shown_or_refused(client, tmp_path):
@@ -64,8 +64,8 @@ def test_a_foreign_report_is_shown_or_refused(client, tmp_path):
     path = tmp_path / "r" / "report.json"
     for text in [json.dumps(REPORT), *texts(REPORT)]:
         path.write_text(text)
-        found = client.get("/models/report?path=r&label=0&answer=0", headers={"Accept": "text/html"})
-        assert found.status_code in (200, 400), text
+        actual = client.get("/models/report?path=r&label=0&answer=0", headers={"Accept": "text/html"})
+        assert actual.status_code in (200, 400), text
     answers(client, "/models")
     path.write_text(json.dumps(REPORT))
     assert client.get("/models/report.json?path=r").json()["accuracy"] == 1.0

@@ -47,9 +47,9 @@ def png(value, side=4):
 
 
 def best(worker, value):
-    answer, parts = worker.request({"op": "classify", "top": 3}, png(value))
+    result, parts = worker.request({"op": "classify", "top": 3}, png(value))
     assert cv2.imdecode(np.frombuffer(parts[0], np.uint8), 0).tolist() == np.full((4, 4), value).tolist()
-    return answer["answers"][0]["label"]
+    return result["answers"][0]["label"]
 
 
 def test_messages_keep_their_parts():
@@ -85,11 +85,11 @@ def test_messages_that_are_too_large_are_refused(monkeypatch):
 
 def test_answers_and_explanations(worker):
     assert [best(worker, value) for value in (10, 250)] == ["dark", "light"]
-    found, pictures = worker.request({"op": "layers"}, png(99))
-    assert [(row["name"], row["shape"]) for row in found["layers"]] == [("conv", [2, 2, 2]), ("ip", [3])]
-    assert found["layers"][0]["greatest"] == pytest.approx(0.99) and len(pictures) == 2
-    found, pictures = worker.request({"op": "saliency", "class": 2}, png(99))
-    assert (found["label"], found["layer"], len(pictures)) == ("light", "conv", 3)
+    actual, pictures = worker.request({"op": "layers"}, png(99))
+    assert [(row["name"], row["shape"]) for row in actual["layers"]] == [("conv", [2, 2, 2]), ("ip", [3])]
+    assert actual["layers"][0]["greatest"] == pytest.approx(0.99) and len(pictures) == 2
+    actual, pictures = worker.request({"op": "saliency", "class": 2}, png(99))
+    assert (actual["label"], actual["layer"], len(pictures)) == ("light", "conv", 3)
     with pytest.raises(CaffeliteError, match="no such class; expected 0 to 2, found 3"):
         worker.request({"op": "saliency", "class": 3}, png(99))
 
@@ -163,13 +163,13 @@ def test_images_of_pages_are_decoded_in_a_process(monkeypatch):
     with client.decoding(InferenceLimits()):
         with monkeypatch.context() as here:
             here.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded here"))
-            found = [
+            actual = [
                 images.decode(content),
                 images.decode(content, False),
                 images.decode(gray),
                 images.decode_labels(gray),
             ]
-            np.testing.assert_equal(found, expected)
+            np.testing.assert_equal(actual, expected)
             with pytest.raises(ValueError, match="not an image that can be decoded"):
                 images.decode(b"no image")
             with pytest.raises(ValueError, match="memory|decoded"):

@@ -53,19 +53,19 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def client(site):
     config = ServeConfig(roots=(site,))
-    with TestClient(create_app(config), base_url="http://127.0.0.1:5000") as found:
-        yield found
+    with TestClient(create_app(config), base_url="http://127.0.0.1:5000") as actual:
+        yield actual
 
 
 @pytest.fixture(scope="module")
 def deployed(site, client):
     """The address of the run's deploy net, made by the job that the page queues."""
     assert "caffelite deploy" in client.get("/try", params={"run": "digits_run"}).text
-    answer = client.post("/try/deploy", data={"run": "digits_run"}, headers={"Accept": "application/json"})
-    ended(client, answer.json()["id"])
-    found = client.get("/try.json", params={"run": "digits_run"}).json()
-    assert found["hierarchy"] == "digits_run/hierarchy.txt"
-    return found["net"]
+    result = client.post("/try/deploy", data={"run": "digits_run"}, headers={"Accept": "application/json"})
+    ended(client, result.json()["id"])
+    actual = client.get("/try.json", params={"run": "digits_run"}).json()
+    assert actual["hierarchy"] == "digits_run/hierarchy.txt"
+    return actual["net"]
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +88,14 @@ def classify(client, net, content, **fields):
 
 @pytest.mark.slow
 def test_answers_equal_those_of_the_command(site, client, deployed, drawing):
-    found = classify(client, deployed, drawing.read_bytes(), top="10", hierarchy="digits_run/hierarchy.txt").json()
+    actual = classify(client, deployed, drawing.read_bytes(), top="10", hierarchy="digits_run/hierarchy.txt").json()
     words = ("classify", drawing, "-model", deployed, "-top", 10, "-json", "-hierarchy", "digits_run/hierarchy.txt")
     (expected,) = json.loads(caffelite(site, *words))
-    assert [a["label"] for a in found["answers"]] == [a["label"] for a in expected["answers"]]
-    assert [a["score"] for a in found["answers"]] == pytest.approx([a["score"] for a in expected["answers"]], abs=1e-6)
-    assert found["answers"][0]["label"] == "7" and found["notes"] == expected["notes"]
-    assert [g["name"] for g in found["general"]] == [g["name"] for g in expected["general"]]
-    seen = cv2.imdecode(np.frombuffer(base64.b64decode(found["seen"].partition(",")[2]), np.uint8), 0)
+    assert [a["label"] for a in actual["answers"]] == [a["label"] for a in expected["answers"]]
+    assert [a["score"] for a in actual["answers"]] == pytest.approx([a["score"] for a in expected["answers"]], abs=1e-6)
+    assert actual["answers"][0]["label"] == "7" and actual["notes"] == expected["notes"]
+    assert [g["name"] for g in actual["general"]] == [g["name"] for g in expected["general"]]
+    seen = cv2.imdecode(np.frombuffer(base64.b64decode(actual["seen"].partition(",")[2]), np.uint8), 0)
     assert seen.shape == (28, 28) and seen[14].max() > 128
 
 
@@ -120,10 +120,10 @@ def test_a_deploy_net_without_weights_has_those_beside_it(site, client, deployed
         (folder / "deploy.prototxt").unlink()
         shutil.copy(site / "digits_run/net.prototxt", folder / "train_val.prototxt")
         assert [one["path"] for one in client.get("/models.json").json()["train_nets"]] == ["beside/train_val.prototxt"]
-        answer = client.post(
+        result = client.post(
             "/models/deploy", data={"path": "beside/train_val.prototxt"}, headers={"Accept": "application/json"}
         ).json()
-        ended(client, answer["id"])
+        ended(client, result["id"])
         assert classify(client, net, drawing.read_bytes()).json()["answers"][0]["label"] == "7"
         assert client.get("/models/net.json", params={"path": net}).json()["train_net"] == "beside/train_val.prototxt"
     finally:
@@ -143,19 +143,19 @@ def test_a_run_is_tried_with_the_deploy_net_of_its_project(site, client, deploye
 
 def test_explanations_have_a_picture_for_each_layer(client, deployed, drawing):
     form = {"data": {"net": deployed}, "files": {"image": ("a.png", drawing.read_bytes())}}
-    found = client.post("/try/layers", **form).json()["layers"]
-    assert [(row["name"], row["shape"]) for row in found][:2] == [("conv", [8, 12, 12]), ("relu", [8, 12, 12])]
-    assert all(row["picture"].startswith("data:image/png;base64,") for row in found)
-    found = client.post("/try/saliency", **form).json()
-    assert found["label"] == "7" and sorted(found["pictures"]) == ["gradcam", "input", "saliency"]
+    actual = client.post("/try/layers", **form).json()["layers"]
+    assert [(row["name"], row["shape"]) for row in actual][:2] == [("conv", [8, 12, 12]), ("relu", [8, 12, 12])]
+    assert all(row["picture"].startswith("data:image/png;base64,") for row in actual)
+    actual = client.post("/try/saliency", **form).json()
+    assert actual["label"] == "7" and sorted(actual["pictures"]) == ["gradcam", "input", "saliency"]
 
 
 def test_corrected_answers_become_a_labelled_set(site, client, deployed, drawing):
     form = {"data": {"net": deployed, "class": "3"}, "files": {"image": ("a.png", drawing.read_bytes())}}
     for _ in range(2):
-        found = client.post("/try/correct", **form, headers={"Accept": "application/json"}).json()
-    assert found["count"] == 1 and (site / found["file"]).read_bytes() == drawing.read_bytes()
-    shown = client.get("/data/samples.json", params={"path": found["list"]}).json()
+        actual = client.post("/try/correct", **form, headers={"Accept": "application/json"}).json()
+    assert actual["count"] == 1 and (site / actual["file"]).read_bytes() == drawing.read_bytes()
+    shown = client.get("/data/samples.json", params={"path": actual["list"]}).json()
     assert [row["label"] for row in shown["samples"]] == ["3"]
     form["data"]["class"] = "10"
     assert client.post("/try/correct", **form).status_code == 400
@@ -165,12 +165,12 @@ def test_many_images_are_a_job_with_a_table(site, client, deployed, drawing):
     content = drawing.read_bytes()
     files = [("images", (f"../{i}<b>.png", content)) for i in range(3)] + [("images", ("broken.png", b"none"))]
     data = {"net": deployed, "folder": "", "top": "2"}
-    found = client.post("/try/many", data=data, files=files, headers={"Accept": "application/json"}).json()
-    ended(client, found["id"])
-    rows = table(site / found["result"])
+    actual = client.post("/try/many", data=data, files=files, headers={"Accept": "application/json"}).json()
+    ended(client, actual["id"])
+    rows = table(site / actual["result"])
     assert [row["label1"] for row in rows] == ["7", "7", "7", ""] and "decoded" in rows[3]["error"]
     assert all(site in Path(row["file"]).resolve().parents for row in rows)
-    assert client.get("/download", params={"path": found["result"]}).content.startswith(b"file,seconds,error,label1")
+    assert client.get("/download", params={"path": actual["result"]}).content.startswith(b"file,seconds,error,label1")
 
 
 REFUSED = ["../../etc/passwd", "/etc/passwd", "link/passwd", "a\0b"]
@@ -198,8 +198,8 @@ def test_python_layers_are_refused_and_not_imported(site, client, deployed):
         'layer { name: "p" type: "Python" bottom: "data" top: "p" python_param { module: "evil_module" layer: "P" } }'
     )
     (site / "python.prototxt").write_text((site / deployed).read_text() + layer)
-    answer = client.get("/try/model.json", params={"net": "python.prototxt"})
-    assert answer.status_code == 400 and "runs no Python layers" in answer.json()["error"]
+    result = client.get("/try/model.json", params={"net": "python.prototxt"})
+    assert result.status_code == 400 and "runs no Python layers" in result.json()["error"]
     (site / "python.prototxt").unlink()
 
 
@@ -208,15 +208,15 @@ def test_python_layers_are_refused_and_not_imported(site, client, deployed):
 
 @pytest.fixture(scope="module")
 def server(site, deployed):
-    found = Server(site)
-    yield found
-    found.end()
+    actual = Server(site)
+    yield actual
+    actual.end()
 
 
 @pytest.fixture
 def tab(browser, server):
-    with opened(browser, server) as found:
-        yield found
+    with opened(browser, server) as actual:
+        yield actual
 
 
 @pytest.mark.browser
@@ -302,11 +302,11 @@ def test_a_sample_is_answered_by_two_models(site, tab, deployed):
 
 def any_report(client, deployed):
     """A test report; made where there is none."""
-    if not (found := client.get("/models.json").json()["reports"]):
+    if not (actual := client.get("/models.json").json()["reports"]):
         form = {"path": deployed, "train_net": "digits_run/net.prototxt"}
         ended(client, client.post("/models/test", data=form, headers={"Accept": "application/json"}).json()["id"])
-        found = client.get("/models.json").json()["reports"]
-    return found[0]
+        actual = client.get("/models.json").json()["reports"]
+    return actual[0]
 
 
 def report_of(tab):
@@ -329,24 +329,24 @@ def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed)
     layer.data_param.source, layer.data_param.backend = str(site / "digits_test_lmdb"), pb.DataParameter.LMDB
     layer.data_param.batch_size = 1
     samples = stored.open_samples(layer)
-    found = stored.read(samples, list(range(samples.length)))
+    actual = stored.read(samples, list(range(samples.length)))
     document = prototxt.read_net(site / deployed)
-    classifier = Classifier(document, devices.open_device(), len(found))
+    classifier = Classifier(document, devices.open_device(), len(actual))
     classifier.net.load(weights.read_model(site / "digits_iter_200.caffemodel"), "weights")
-    answers = [one.top(1)[0] for one in classifier.predictions([image[0] for image, _ in found])]
-    labels = [label for _, label in found]
+    answers = [one.top(1)[0] for one in classifier.predictions([image[0] for image, _ in actual])]
+    labels = [label for _, label in actual]
     samples.close()
-    label, answer = next(pair for pair in zip(labels, answers, strict=True) if pair[0] != pair[1])
+    label, result = next(pair for pair in zip(labels, answers, strict=True) if pair[0] != pair[1])
     cells = list(zip(labels, answers, strict=True))
-    for pair in ((label, answer), (4, 4)):
+    for pair in ((label, result), (4, 4)):
         tab.click(f'a[aria-label="{pair[0]} taken for {pair[1]}: {cells.count(pair)}"]')
         tab.wait_for_selector("#cell")
         shown = tab.locator("#cell [data-sample]").evaluate_all("every => every.map(one => Number(one.dataset.sample))")
         assert shown == [i for i, cell in enumerate(cells) if cell == pair]
-    answer = client.get("/models/report.json", params={"path": report_of(tab), "label": "4", "answer": "9"}).json()
-    assert [row["sample"] for row in answer["cell"]["samples"]] == [i for i, cell in enumerate(cells) if cell == (4, 9)]
+    result = client.get("/models/report.json", params={"path": report_of(tab), "label": "4", "answer": "9"}).json()
+    assert [row["sample"] for row in result["cell"]["samples"]] == [i for i, cell in enumerate(cells) if cell == (4, 9)]
     picture = tab.request.get(tab.locator("#cell img").first.get_attribute("src")).body()
-    assert (cv2.imdecode(np.frombuffer(picture, np.uint8), -1) == found[shown[0]][0][0]).all()
+    assert (cv2.imdecode(np.frombuffer(picture, np.uint8), -1) == actual[shown[0]][0][0]).all()
 
 
 @pytest.mark.browser
@@ -407,8 +407,8 @@ def test_an_empty_folder_offers_nets_that_ship_with_weights(tmp_path):
         values = client.get("/try.json").json()
         assert values["models"] == [net] and "lenet_mnist/pictures" in values["data_sets"]
         picture = (tmp_path / "lenet_mnist" / "pictures" / "7" / "7.png").read_bytes()
-        found = client.post("/try/classify", data={"net": net}, files={"image": ("7.png", picture)}, headers=headers)
-        assert found.json()["answers"][0]["label"] == "7"
+        actual = client.post("/try/classify", data={"net": net}, files={"image": ("7.png", picture)}, headers=headers)
+        assert actual.json()["answers"][0]["label"] == "7"
         again = client.post("/try/shipped", data={"name": "lenet_mnist"}, headers=headers)
         assert again.json() == {"net": net}, "what is there stays"
         refused = client.post("/try/shipped", data={"name": "../other"}, headers=headers)

@@ -11,17 +11,17 @@ def test_runs_page_lists_folders(client, tmp_path):
 
 
 def test_unknown_page_is_an_error_page(client):
-    found = client.get("/nothing", headers={"Accept": "text/html"})
-    assert found.status_code == 404 and "there is no such page" in found.text
+    actual = client.get("/nothing", headers={"Accept": "text/html"})
+    assert actual.status_code == 404 and "there is no such page" in actual.text
     assert client.get("/nothing.json").json() == {"error": "there is no such page", "status": 404}
 
 
 def test_plotly_comes_from_its_package(client):
     from caffelite.serve import assets
 
-    found = client.get(assets.plotly_url())
-    assert found.status_code == 200 and b"plotly.js" in found.content[:200]
-    assert "immutable" in found.headers["cache-control"]
+    actual = client.get(assets.plotly_url())
+    assert actual.status_code == 200 and b"plotly.js" in actual.content[:200]
+    assert "immutable" in actual.headers["cache-control"]
     assert client.get("/plotly/0.0.0/plotly.min.js").status_code == 404
 
 
@@ -37,8 +37,8 @@ def test_server_starts_and_ends(tmp_path):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
-            with urllib.request.urlopen(address + "runs.json", timeout=20) as answer:
-                assert answer.read() == b'{"runs":[],"total":0}'
+            with urllib.request.urlopen(address + "runs.json", timeout=20) as result:
+                assert result.read() == b'{"runs":[],"total":0}'
             process.send_signal(signal.SIGINT)
             assert process.wait(20) in (0, 130) and "Traceback" not in process.stderr.read()
         finally:

@@ -44,10 +44,10 @@ LONG = "max_iter=100000000"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
-    found = Server(root)
-    yield found
+    actual = Server(root)
+    yield actual
     kill_jobs(root)
-    found.end()
+    actual.end()
 
 
 def kill_jobs(root) -> None:
@@ -58,8 +58,8 @@ def kill_jobs(root) -> None:
 
 @pytest.fixture
 def page(browser, server, request):
-    with opened(browser, server, disturbed="restart" in request.node.name) as found:
-        yield found
+    with opened(browser, server, disturbed="restart" in request.node.name) as actual:
+        yield actual
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def test_a_python_layer_is_refused_unimported(page, project, server):
     assert "Python" in row.inner_text()
     assert start_button(page).is_disabled()
     fields = {"solver": "tiny/solver.prototxt", "solver_text": SOLVER, "net_text": f"{NET}{layer}\n"}
-    answer = page.request.post("/new/start", form=fields, headers={"Accept": "application/json"})
-    assert answer.status == 400
-    assert "Python" in answer.json()["error"]
+    result = page.request.post("/new/start", form=fields, headers={"Accept": "application/json"})
+    assert result.status == 400
+    assert "Python" in result.json()["error"]
     assert not marker.exists()
     assert "Python" not in (project / "net.prototxt").read_text()
 
@@ -132,14 +132,14 @@ def test_three_values_make_three_runs(page, project, server):
     folder = server.root / "tiny" / "tiny_sweep"
 
     def finished():
-        found = [each for each in registry.find(folder) if each.state == registry.FINISHED]
-        return found if len(found) == 3 else None
+        actual = [each for each in registry.find(folder) if each.state == registry.FINISHED]
+        return actual if len(actual) == 3 else None
 
-    found = wait(finished, 150)
-    different = listing.compare([listing.summary(each) for each in found]).fields
+    actual = wait(finished, 150)
+    different = listing.compare([listing.summary(each) for each in actual]).fields
     assert {each.field for each in different} == {"base_lr"}
     assert sorted(different[0].values) == ["0.01", "0.02", "0.03"]
-    folders = [str(each.folder.relative_to(server.root)) for each in found]
+    folders = [str(each.folder.relative_to(server.root)) for each in actual]
     page.locator('tr[data-state="finished"] >> text=tiny/tiny_sweep/trial_3_run').first.wait_for()
     assert {each.kind for each in job.jobs(folder)} == {"train"}
     page.goto("/compare?" + "&".join(f"folder={each}" for each in folders))

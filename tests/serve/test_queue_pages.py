@@ -57,9 +57,9 @@ def test_progress_has_thousands_separators(client, root):
 
 def test_queue_page_shows_and_changes_jobs(client, root):
     one, two = (edit.add(root, ["models"]).id for _ in range(2))
-    found = client.get("/queue.json").json()
-    assert [each["id"] for each in found["queued"]] == [one, two]
-    assert found["schedulers"] == [{"root": "", "process": None, "host": None}]
+    actual = client.get("/queue.json").json()
+    assert [each["id"] for each in actual["queued"]] == [one, two]
+    assert actual["schedulers"] == [{"root": "", "process": None, "host": None}]
     assert post(client, "/queue/move", job=two, position="1").json()["job"]["id"] == two
     assert [each.id for each in job.jobs(root)] == [two, one]
     post(client, "/queue/priority", job=one, priority="-3")
@@ -109,9 +109,9 @@ def test_resume_is_offered_for_a_run_that_has_started(client, root, recorded, mo
     ],
 )
 def test_bad_input_is_refused(client, root, address, fields):
-    found = client.post(address, data=fields, headers=AS_JSON)
-    assert found.status_code in (400, 403), found.text
-    assert found.json()["error"]
+    actual = client.post(address, data=fields, headers=AS_JSON)
+    assert actual.status_code in (400, 403), actual.text
+    assert actual.json()["error"]
     assert not job.jobs(root)
     assert (root / "tiny" / "solver.prototxt").read_text() == SOLVER
 
@@ -143,11 +143,11 @@ def test_a_refused_draft_leaves_no_folder(client, root):
     ],
 )
 def test_a_draft_stays_below_the_roots(client, root, fields, place):
-    found = post(client, "/new/check", **draft(**fields)).json()
-    mistakes = [each for each in found["findings"] if each["kind"] == "mistake"]
-    assert not found["ok"]
+    actual = post(client, "/new/check", **draft(**fields)).json()
+    mistakes = [each for each in actual["findings"] if each["kind"] == "mistake"]
+    assert not actual["ok"]
     assert mistakes[0]["file"] == place
-    assert not found["picture"]
+    assert not actual["picture"]
     assert post(client, "/new/start", **draft(**fields)).status_code == 400
     assert not job.jobs(root)
 
@@ -188,15 +188,15 @@ def test_files_of_layers_stay_below_the_roots(client, root, layer):
         (root / "near/out.h5").symlink_to("/etc/passwd")
         (root / "near/list.txt").write_text("out.h5\n")
     text = NET + f'layer {{ name: "extra" {layer} }}'
-    found = post(client, "/new/check", **draft(net_text=text)).json()
-    assert not found["ok"] and found["findings"][0]["message"] == "this path is not below a root of the server"
+    actual = post(client, "/new/check", **draft(net_text=text)).json()
+    assert not actual["ok"] and actual["findings"][0]["message"] == "this path is not below a root of the server"
     assert post(client, "/new/start", **draft(net_text=text)).status_code == 400
 
 
 def test_nets_with_a_camera_are_refused(client, root):
     text = NET + 'layer { name: "eye" type: "VideoData" top: "x" video_data_param { device_id: 0 } }'
-    found = post(client, "/new/check", **draft(net_text=text)).json()
-    assert found["findings"][0]["message"] == "this server reads no camera for a net"
+    actual = post(client, "/new/check", **draft(net_text=text)).json()
+    assert actual["findings"][0]["message"] == "this server reads no camera for a net"
     assert post(client, "/new/start", **draft(net_text=text)).status_code == 400
 
 
@@ -224,46 +224,46 @@ def test_every_data_layer_has_its_lists_held():
 
 
 def test_settings_that_contradict_the_solver_are_mistakes(client, root):
-    found = post(client, "/new/check", **draft(settings="lr_policy=step")).json()
-    (mistake,) = found["findings"]
-    assert (found["ok"], mistake["kind"], mistake["file"]) == (False, "mistake", "settings")
+    actual = post(client, "/new/check", **draft(settings="lr_policy=step")).json()
+    (mistake,) = actual["findings"]
+    assert (actual["ok"], mistake["kind"], mistake["file"]) == (False, "mistake", "settings")
     assert "step" in mistake["message"]
 
 
 def test_check_describes_what_would_run(client, root):
-    found = post(client, "/new/check", **draft(momentum="0.8,0.9", settings="max_iter=10,20")).json()
-    assert (found["ok"], found["jobs"], found["findings"]) == (True, 4, [])
-    assert found["totals"]["parameters"] == 8
-    assert found["schedule"]["iterations"] == 10
-    assert found["schedule"]["curve"][0] == [0, pytest.approx(0.01)]
-    assert found["picture"].startswith("<svg")
-    assert [each["name"] for each in found["layers"]] == ["data", "ip", "loss"]
-    assert found["command"] == f"caffelite sweep -solver {NAME} -set momentum=0.8,0.9 -set max_iter=10,20"
+    actual = post(client, "/new/check", **draft(momentum="0.8,0.9", settings="max_iter=10,20")).json()
+    assert (actual["ok"], actual["jobs"], actual["findings"]) == (True, 4, [])
+    assert actual["totals"]["parameters"] == 8
+    assert actual["schedule"]["iterations"] == 10
+    assert actual["schedule"]["curve"][0] == [0, pytest.approx(0.01)]
+    assert actual["picture"].startswith("<svg")
+    assert [each["name"] for each in actual["layers"]] == ["data", "ip", "loss"]
+    assert actual["command"] == f"caffelite sweep -solver {NAME} -set momentum=0.8,0.9 -set max_iter=10,20"
     assert sorted(path.name for path in (root / "tiny").iterdir()) == ["net.prototxt", "solver.prototxt"]
 
 
 def test_start_writes_the_texts_and_queues_a_run(client, root):
     text = SOLVER.replace("0.01", "0.02")
-    found = post(client, "/new/start", **draft(solver_text=text, max_iter="5", priority="2")).json()["job"]
-    assert (found["kind"], found["state"], found["priority"]) == ("train", "queued", 2)
-    assert found["shell_command"] == f"caffelite train -solver {NAME} -set max_iter=5 -record tiny/tiny_run"
+    actual = post(client, "/new/start", **draft(solver_text=text, max_iter="5", priority="2")).json()["job"]
+    assert (actual["kind"], actual["state"], actual["priority"]) == ("train", "queued", 2)
+    assert actual["shell_command"] == f"caffelite train -solver {NAME} -set max_iter=5 -record tiny/tiny_run"
     assert (root / "tiny" / "solver.prototxt").read_text() == text
     assert json.loads((root / "tiny" / "tiny_run" / "config.json").read_text())["overrides"] == ["max_iter=5"]
 
 
 def test_start_of_several_values_queues_a_sweep(client, root):
-    found = post(client, "/new/start", **draft(base_lr="0.1,0.2")).json()
-    assert (found["jobs"], found["job"]["kind"], found["job"]["gpus"]) == (2, "sweep", "none")
-    assert found["job"]["command"][-1] == "--folder=tiny/tiny_sweep"
+    actual = post(client, "/new/start", **draft(base_lr="0.1,0.2")).json()
+    assert (actual["jobs"], actual["job"]["kind"], actual["job"]["gpus"]) == (2, "sweep", "none")
+    assert actual["job"]["command"][-1] == "--folder=tiny/tiny_sweep"
 
 
 def test_prepare_queues_the_data_and_the_project(client, root):
-    found = post(client, "/new/prepare", name="mine", data="digits", net="lenet", batch="32").json()
-    first, second = found["jobs"]
+    actual = post(client, "/new/prepare", name="mine", data="digits", net="lenet", batch="32").json()
+    first, second = actual["jobs"]
     assert first["command"] == ["dataset", "digits"]
     assert second["command"] == ["new", "mine", "digits_train_lmdb", "--net=lenet", "--batch=32"]
-    assert (second["after"], found["solver"]) == ([first["id"]], "mine/solver.prototxt")
-    waiting = client.get("/new/edit.json", params={"solver": found["solver"], "job": second["id"]}).json()
+    assert (second["after"], actual["solver"]) == ([first["id"]], "mine/solver.prototxt")
+    waiting = client.get("/new/edit.json", params={"solver": actual["solver"], "job": second["id"]}).json()
     assert waiting["job"]["id"] == first["id"]
     for each in (second, first):
         shutil.rmtree(root / "jobs" / each["id"])
@@ -271,24 +271,24 @@ def test_prepare_queues_the_data_and_the_project(client, root):
 
 def test_a_name_with_a_dash_is_no_option(client, root):
     (root / "--force").mkdir()
-    found = post(client, "/new/prepare", name="x", data="images", source="--force").json()
-    assert found["jobs"][0]["command"] == ["new", "x", "./--force"]
+    actual = post(client, "/new/prepare", name="x", data="images", source="--force").json()
+    assert actual["jobs"][0]["command"] == ["new", "x", "./--force"]
 
 
 def test_downloads_need_the_option_of_the_server(root):
     app = create_app(ServeConfig(roots=(root,), allow_download=True))
     client = TestClient(app, base_url="http://127.0.0.1:5000")
-    found = post(client, "/new/prepare", name="x", data="mnist").json()
-    assert found["jobs"][0]["command"] == ["dataset", "mnist"]
+    actual = post(client, "/new/prepare", name="x", data="mnist").json()
+    assert actual["jobs"][0]["command"] == ["dataset", "mnist"]
     assert "else downloaded" in client.get("/new").text
 
 
 def test_new_page_lists_what_there_is(client, root):
     Path(root / "some_lmdb").mkdir()
     (root / "some_lmdb" / "data.mdb").write_bytes(b"")
-    found = client.get("/new.json").json()
-    assert (found["databases"], found["solvers"], found["runs"]) == (["some_lmdb"], [NAME], [])
-    assert "lenet" in found["nets"]
+    actual = client.get("/new.json").json()
+    assert (actual["databases"], actual["solvers"], actual["runs"]) == (["some_lmdb"], [NAME], [])
+    assert "lenet" in actual["nets"]
     assert client.get("/new").status_code == 200
 
 

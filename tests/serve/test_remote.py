@@ -228,8 +228,8 @@ def test_the_page_reads_addresses_only_where_it_may_download(make_client, server
     refused = make_client().post("/try/fetch", data=address, headers=AS_JSON)
     assert refused.status_code == 400 and "opens no addresses" in refused.json()["error"] and not server.seen
     client = make_client(allow_download=True)
-    found = client.post("/try/fetch", data=address, headers=AS_JSON)
-    assert (found.status_code, found.content) == (200, PNG) and found.headers["content-type"] == "image/png"
+    actual = client.post("/try/fetch", data=address, headers=AS_JSON)
+    assert (actual.status_code, actual.content) == (200, PNG) and actual.headers["content-type"] == "image/png"
     elsewhere = client.post("/try/fetch", data={"address": "http://127.0.0.1:1/"}, headers=AS_JSON)
     assert elsewhere.status_code == 400 and "may not be asked" in elsewhere.json()["error"]
     other_site = client.post("/try/fetch", data=address, headers={**AS_JSON, "Origin": "http://other.test"})

@@ -31,8 +31,8 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(root):
-    with TestClient(create_app(ServeConfig((root,), cpu_slots=0)), base_url="http://127.0.0.1:5000") as found:
-        yield found
+    with TestClient(create_app(ServeConfig((root,), cpu_slots=0)), base_url="http://127.0.0.1:5000") as actual:
+        yield actual
 
 
 def test_every_column_can_be_sorted(client):
@@ -56,13 +56,13 @@ def test_runs_are_filtered_and_sorted(client):
 
 
 def test_a_run_has_everything_in_json(client):
-    found = client.get("/run.json?folder=first_run").json()
-    assert (found["run"]["state"], found["run"]["iteration"], found["run"]["net"]) == ("finished", 60, "small")
-    assert set(found["run"]["scores"]) == {"loss", "accuracy"} == set(found["run"]["best"])
-    assert [each["iteration"] for each in found["snapshots"]] == [60, 40, 20]
-    assert "Optimization Done" in found["log"] and found["state"]["actions"] == []
-    assert found["state"]["last_rate"] == {"iteration": 59, "rate": 0.005}
-    assert found["commands"]["pause"].startswith("caffelite control pause /")
+    actual = client.get("/run.json?folder=first_run").json()
+    assert (actual["run"]["state"], actual["run"]["iteration"], actual["run"]["net"]) == ("finished", 60, "small")
+    assert set(actual["run"]["scores"]) == {"loss", "accuracy"} == set(actual["run"]["best"])
+    assert [each["iteration"] for each in actual["snapshots"]] == [60, 40, 20]
+    assert "Optimization Done" in actual["log"] and actual["state"]["actions"] == []
+    assert actual["state"]["last_rate"] == {"iteration": 59, "rate": 0.005}
+    assert actual["commands"]["pause"].startswith("caffelite control pause /")
 
 
 def test_chart_data_equals_the_records(client, root):
@@ -109,19 +109,19 @@ def test_snapshots_outside_the_roots_are_refused(client, root, tmp_path):
 
 
 def test_compare_shows_what_differs(client):
-    found = client.get("/compare.json?folder=first_run&folder=second_run").json()
-    assert found["fields"] == [{"field": "base_lr", "values": ["0.01", "0.02"]}]
+    actual = client.get("/compare.json?folder=first_run&folder=second_run").json()
+    assert actual["fields"] == [{"field": "base_lr", "values": ["0.01", "0.02"]}]
     text = client.get("/compare?folder=first_run&folder=second_run").text
     assert 0 < text.index("accuracy, last") < text.index('class="mono">base_lr'), "the scores come first"
     assert client.get("/compare.json?folder=first_run").status_code == 400
 
 
 def test_notes_are_kept_and_escaped(client, root):
-    answer = client.post("/run/notes.json", data={"folder": "first_run", "tags": f"base, {NAUGHTY}", "note": NAUGHTY})
-    assert answer.status_code == 404  # forms have no .json address
+    result = client.post("/run/notes.json", data={"folder": "first_run", "tags": f"base, {NAUGHTY}", "note": NAUGHTY})
+    assert result.status_code == 404  # forms have no .json address
     form = {"folder": "first_run", "tags": f"base, {NAUGHTY}", "note": NAUGHTY}
-    answer = client.post("/run/notes", data=form, headers={"Accept": "application/json"})
-    assert answer.json() == {"tags": sorted(["base", NAUGHTY]), "note": NAUGHTY}
+    result = client.post("/run/notes", data=form, headers={"Accept": "application/json"})
+    assert result.json() == {"tags": sorted(["base", NAUGHTY]), "note": NAUGHTY}
     assert json.loads((root / "first_run/notes.json").read_text())["note"] == NAUGHTY
     for page in ("/runs?columns=note&columns=tags", "/run?folder=first_run"):
         text = client.get(page).text
@@ -131,8 +131,8 @@ def test_notes_are_kept_and_escaped(client, root):
 
 
 def test_a_clone_is_a_new_solver(client, root):
-    answer = client.post("/run/clone", data={"folder": "first_run"}, headers={"Accept": "application/json"})
-    assert answer.json() == {"solver": "first_copy/solver.prototxt"}
+    result = client.post("/run/clone", data={"folder": "first_run"}, headers={"Accept": "application/json"})
+    assert result.json() == {"solver": "first_copy/solver.prototxt"}
     copy = train(root, "third", f"net={root}/first_copy/net.prototxt", "base_lr=0.01")
     assert (copy / "losses.f32").read_bytes() == (root / "first_run/losses.f32").read_bytes()
     assert str(root / "first_copy/snapshot") in (root / "first_copy/solver.prototxt").read_text()
@@ -158,13 +158,13 @@ def test_a_clone_has_the_epochs_and_relative_paths_of_its_run(client, root, monk
             run = json.loads((root / "epochs_run/run.json").read_text())
             run["epoch"]["fields"] = {"max_epoch": "three"}
             (root / "epochs_run/run.json").write_text(json.dumps(run))
-        answer = client.post("/run/clone", data={"folder": "epochs_run"}, headers={"Accept": "application/json"})
-        solver = (root / answer.json()["solver"]).read_text()
+        result = client.post("/run/clone", data={"folder": "epochs_run"}, headers={"Accept": "application/json"})
+        solver = (root / result.json()["solver"]).read_text()
         for field in shown.replace(": ", ":").split():
             assert f"\n{field.replace(':', ': ')}\n" in f"\n{solver}"
         assert str(root) not in solver + (root / "epochs_copy/net.prototxt").read_text()
         assert 'net: "epochs_copy/net.prototxt"' in solver and "epochs_copy/snapshot" in solver
-        checked = client.get("/new/edit.json", params={"solver": answer.json()["solver"]}).json()
+        checked = client.get("/new/edit.json", params={"solver": result.json()["solver"]}).json()
         assert checked["net"] == "epochs_copy/net.prototxt", "the editor finds the net"
     finally:
         (root / "net.prototxt").write_text(net)
@@ -178,8 +178,8 @@ def test_nets_with_python_layers_are_not_built(client, root):
     solver = folder / "solver.prototxt"
     python = 'name: "p" type: "Python" top: "p" python_param { module: "evil_module" layer: "L" }'
     solver.write_text(solver.read_text().replace("_param {\n  name", f"_param {{ layer {{ {python} }}\n  name"))
-    found = client.get("/run/net.svg?folder=python_run", headers={"Accept": "application/json"})
-    assert found.status_code == 400 and "no Python layers" in found.json()["error"]
+    actual = client.get("/run/net.svg?folder=python_run", headers={"Accept": "application/json"})
+    assert actual.status_code == 400 and "no Python layers" in actual.json()["error"]
     form = {"folder": "python_run", "action": "resume"}
     assert client.post("/run/control", data=form).status_code == 400
     shutil.rmtree(folder)
@@ -187,8 +187,8 @@ def test_nets_with_python_layers_are_not_built(client, root):
 
 def test_actions_need_a_state_that_takes_them(client):
     for action, text in (("pause", "does not run"), ("resume", "cannot be resumed"), ("fly", "unknown action")):
-        answer = client.post("/run/control", json={"folder": "first_run", "action": action})
-        assert answer.status_code == 400 and text in answer.text
+        result = client.post("/run/control", json={"folder": "first_run", "action": action})
+        assert result.status_code == 400 and text in result.text
 
 
 @pytest.mark.parametrize("folder", ["..", "/etc", "db", "link", "\0", ""])
@@ -264,7 +264,7 @@ def test_streams_at_one_position_share_a_look(root, monkeypatch):
     ids, kind, data = one[1].strip().split("\n")
     position = str(live_read(folders[0]).position)
     assert (ids, kind) == (f"id: {position},", "event: records")
-    found = json.loads(data.removeprefix("data: "))
-    assert found["folder"] == "first_run" and len(found["losses"]) == 60
+    actual = json.loads(data.removeprefix("data: "))
+    assert actual["folder"] == "first_run" and len(actual["losses"]) == 60
     assert one[3].startswith(f"id: {position},{live_read(folders[1]).position}\n")
     assert json.loads(one[4].partition("data: ")[2])["label"] == "finished"

@@ -50,13 +50,13 @@ def test_another_site_may_link_but_not_include(client):
 @pytest.fixture
 def waits(monkeypatch):
     """The seconds that answers to wrong tokens wait, which no test does."""
-    found = []
+    actual = []
 
     async def sleep(seconds):
-        found.append(round(seconds))
+        actual.append(round(seconds))
 
     monkeypatch.setattr(security.asyncio, "sleep", sleep)
-    return found
+    return actual
 
 
 def test_token_is_required_and_becomes_a_cookie(make_client, waits):

@@ -58,13 +58,13 @@ def connect(tmp_path, monkeypatch):
 
 def received(connection) -> bytes:
     """Everything until the server closes the connection; a reset counts as that."""
-    found = b""
+    actual = b""
     try:
         while part := connection.recv(1 << 16):
-            found += part
+            actual += part
     except ConnectionResetError:
         pass
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("start", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "])

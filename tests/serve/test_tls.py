@@ -56,12 +56,12 @@ def test_pages_are_served_over_tls_with_a_token(tmp_path, files):
 
     try:
         assert address.startswith("https://")
-        with get("/runs.json", Authorization=f"Bearer {TOKEN}") as answer:
-            assert answer.read() == b'{"runs":[],"total":0}'
+        with get("/runs.json", Authorization=f"Bearer {TOKEN}") as result:
+            assert result.read() == b'{"runs":[],"total":0}'
         with pytest.raises(urllib.error.HTTPError, match="401"):
             get("/runs.json")
-        with get(f"/runs?token={TOKEN.replace(' ', '%20')}") as answer:
-            cookie = answer.headers["set-cookie"].lower()
+        with get(f"/runs?token={TOKEN.replace(' ', '%20')}") as result:
+            cookie = result.headers["set-cookie"].lower()
         assert all(part in cookie for part in ("httponly", "samesite=strict", "secure"))
         with pytest.raises((http.client.BadStatusLine, ConnectionError)):
             urllib.request.urlopen(address.replace("https:", "http:") + "/runs.json", timeout=30)

@@ -117,13 +117,13 @@ def test_a_setting_with_a_failed_seed_has_no_mean():
     assert both.mean == pytest.approx(0.6) and both.interval[0] < 0.5 and both.interval[1] > 0.7
     half = row(2, 0.5, None)
     assert half.mean is None and half.interval is None and half.note == "1 of 2 failed"
-    found = SweepResults("accuracy", False, [1, 2], ranked([half, both], False))
-    assert found.to_csv().splitlines() == [
+    actual = SweepResults("accuracy", False, [1, 2], ranked([half, both], False))
+    assert actual.to_csv().splitlines() == [
         "rank,setting,a,accuracy,low,high,iterations,seed 1,seed 2,note",
         f"1,1,1,0.6,{both.interval[0]:.6g},{both.interval[1]:.6g},10,0.5,0.7,",
         "2,2,2,,,,10,0.5,,1 of 2 failed",
     ]
-    assert found.best is both and found.to_json()["settings"][1]["mean"] is None
+    assert actual.best is both and actual.to_json()["settings"][1]["mean"] is None
 
 
 # The definition

@@ -112,13 +112,14 @@ def test_sides_are_timed_in_turn(tool, monkeypatch, tmp_path):
     child = tmp_path / "child.py"
     child.write_text(CHILD)
     monkeypatch.setattr(tool, "__file__", str(child))
-    found = tool.timed("lenet", "tf32", tool.SIDES, 2, 30)
-    assert found["caffelite"] == found["compile"] == 3.0
+    actual = tool.timed("lenet", "tf32", tool.SIDES, 2, 30)
+    assert actual["caffelite"] == actual["compile"] == 3.0
     assert (
-        found["eager"] == "RuntimeError: out of memory" and found["graphs"] == "ValueError: it ended in its first round"
+        actual["eager"] == "RuntimeError: out of memory"
+        and actual["graphs"] == "ValueError: it ended in its first round"
     )
     assert (
-        tool.row("lenet", "tf32", {**found, "caffelite": 2.0})
+        tool.row("lenet", "tf32", {**actual, "caffelite": 2.0})
         == "| lenet, 64 | tf32 | 2.000 | 32,000 | – | – | 3.000 | 1.50 |"
     )
     assert (

@@ -34,9 +34,9 @@ def model(tmp_path) -> str:
 
 
 def test_a_net_without_weights_gets_random_ones(model, tmp_path):
-    ((found, weights),) = bench_inference.pairs([model], str(tmp_path))
+    ((actual, weights),) = bench_inference.pairs([model], str(tmp_path))
     blobs = read_model(weights)
-    assert found == model and blobs["c"][0].std() > 0.05
+    assert actual == model and blobs["c"][0].std() > 0.05
     assert blobs["n"][1].min() > 0 and blobs["n"][2] == 1
 
 
@@ -52,7 +52,7 @@ def test_both_programs_give_the_same_output(model, tmp_path, capsys):
         path = str(tmp_path / f"{side}.npz")
         given = {"inputs": json.dumps({"data": [1, 3, 9, 9]}), "outputs": json.dumps(["p"]), "seconds": 0}
         bench_inference.side(argparse.Namespace(models=pair, side=side, threads=1, save=path, **given))
-        found = json.loads(capsys.readouterr().out)
-        assert len(found["laps"]) == 5 and found["mb"] > 0
+        actual = json.loads(capsys.readouterr().out)
+        assert len(actual["laps"]) == 5 and actual["mb"] > 0
         outputs.append(np.load(path)["p"])
     np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-6)

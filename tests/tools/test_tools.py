@@ -77,9 +77,9 @@ def test_bench_without_torch_says_which_extra(net, without_torch):
     done = run("bench_train.py", *words, hide=without_torch)
     assert done.returncode == 0, done.stderr
     assert ".[bench]" in done.stdout
-    found = json.loads(done.stdout.strip().split("\n")[-1])
-    assert list(found["sides"]) == ["caffelite"] and found["sides"]["caffelite"]["ms"] > 0
-    assert found["batch"] == 2 and found["shape"] == [1, 8, 8] and found["ratios"] == {}
+    actual = json.loads(done.stdout.strip().split("\n")[-1])
+    assert list(actual["sides"]) == ["caffelite"] and actual["sides"]["caffelite"]["ms"] > 0
+    assert actual["batch"] == 2 and actual["shape"] == [1, 8, 8] and actual["ratios"] == {}
 
 
 def test_bench_of_a_missing_net_is_one_line(tmp_path):
@@ -207,9 +207,9 @@ def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
     words = [str(net), *"--batch 2 --iterations 1 --rounds 1 --shape 1,8,8 --threads 1,2 --busy --json".split()]
     done = run("bench_train.py", *words, "--forward", hide=without_torch)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.strip().split("\n")[-1])
+    actual = json.loads(done.stdout.strip().split("\n")[-1])
     both = ["caffelite, 1 thread", "caffelite, 2 threads"]
-    assert list(found["sides"]) == [*both, *(f"{side}, busy" for side in both)] and found["forward"]
+    assert list(actual["sides"]) == [*both, *(f"{side}, busy" for side in both)] and actual["forward"]
     assert "caffelite, 2 threads: " in done.stdout and "of the time that 1 takes" in done.stdout
     assert done.stdout.count("times as long as alone") == 2
 
@@ -244,8 +244,8 @@ def test_cold_start(net):
     """The first run compiles and says so; the one after it does not."""
     done = run("cold_start.py", "--net", str(net), "--batch", "2", "--shape", "1,8,8", "--runs", "1", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.strip().split("\n")[-1])
-    assert "Compiling kernels" in found["reported"] and found["first"] > found["later"][0] > 0
+    actual = json.loads(done.stdout.strip().split("\n")[-1])
+    assert "Compiling kernels" in actual["reported"] and actual["first"] > actual["later"][0] > 0
 
 
 @pytest.mark.slow
@@ -257,8 +257,8 @@ def test_whole_runs(tmp_path):
         write_lmdb(tmp_path / name, ((np.full((1, 28, 28), i, np.uint8), i % 10) for i in range(10)))
     done = run("mnist_run.py", "--data", str(tmp_path), "--iterations", "2", "--runs", "1", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.strip().split("\n")[-1])
-    assert len(found["accuracy"]) == len(found["seconds"]) == 1 and 0 <= found["accuracy"][0] <= 1
+    actual = json.loads(done.stdout.strip().split("\n")[-1])
+    assert len(actual["accuracy"]) == len(actual["seconds"]) == 1 and 0 <= actual["accuracy"][0] <= 1
 
 
 def test_whole_runs_without_data_tell_the_command(tmp_path):
@@ -321,11 +321,11 @@ def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import kernel_resources as tool
 
-    found = list(tool.every(numbers, huge))
-    assert len(found) == len(tool.FAMILIES) + tool.FORMULAS + (numbers == "fp32" and not huge)
+    actual = list(tool.every(numbers, huge))
+    assert len(actual) == len(tool.FAMILIES) + tool.FORMULAS + (numbers == "fp32" and not huge)
     texts = [path.read_text() for path in [*tool.FAMILIES, *(ROOT / "caffelite/devices/cuda").glob("*.py")]]
     written = {name for text in texts for name in re.findall(r"KERNEL (\w+)\(", text)}
-    assert written <= {name for source in found for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
+    assert written <= {name for source in actual for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
 
 
 def test_kernel_resources_adds_the_kernels_of_nets(monkeypatch):

@@ -34,12 +34,12 @@ class Killed(BaseException):
 
 def place() -> tuple[tuple[str, int], ...]:
     """The lines of the package that lead to the caller, innermost first."""
-    frame, found = sys._getframe(1), []
+    frame, actual = sys._getframe(1), []
     while frame:
         if frame.f_globals.get("__name__", "").startswith("caffelite."):
-            found.append((frame.f_code.co_filename, frame.f_lineno))
+            actual.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(actual)
 
 
 @dataclass
@@ -99,12 +99,12 @@ class Injector:
 
 def contents(folder: Path, less: tuple[str, ...] = ()) -> dict[str, bytes]:
     """Every snapshot file below a folder."""
-    found = {}
+    actual = {}
     for path in folder.rglob("*caffemodel*"):
-        found[str(path.relative_to(folder))] = path.read_bytes()
+        actual[str(path.relative_to(folder))] = path.read_bytes()
     for path in folder.rglob("*solverstate*"):
-        found[str(path.relative_to(folder))] = path.read_bytes()
-    return {name: body for name, body in found.items() if not name.startswith(less or ("\0",))}
+        actual[str(path.relative_to(folder))] = path.read_bytes()
+    return {name: body for name, body in actual.items() if not name.startswith(less or ("\0",))}
 
 
 NET = """

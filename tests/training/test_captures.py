@@ -22,7 +22,7 @@ def device():
 def test_another_data_set_on_the_device_is_read(device):
     """A graph that was captured with one set on the device is not launched for the next."""
     context = device.make_context()
-    op, out, found = device.build(ops.Preprocess((2, 1, 2, 2), None, 1.0, context)), device.zeros((2, 1, 2, 2)), []
+    op, out, actual = device.build(ops.Preprocess((2, 1, 2, 2), None, 1.0, context)), device.zeros((2, 1, 2, 2)), []
     program = device.capture(lambda: op.forward(out), context, op.signature)
     picks = np.array([[0, 0, 0, 0], [1, 0, 0, 0]], np.int32)
     for value in (3, 5):
@@ -32,8 +32,8 @@ def test_another_data_set_on_the_device_is_read(device):
             op.set_batch(0, pixels, picks, resident=True)
             context.input_buffer.send()
             program()
-            found.append(set(device.download(out).flat))
-    assert found == [{3}] * 4 + [{5}] * 4 and device.backend.graphs
+            actual.append(set(device.download(out).flat))
+    assert actual == [{3}] * 4 + [{5}] * 4 and device.backend.graphs
 
 
 def test_an_unjoined_fork_is_an_error(device):

@@ -83,8 +83,8 @@ def test_a_change_is_named_and_refused_where_strict(trained, train, change):
     act, expected = CHANGES[change]
     act(trained)
     run = train(SOLVER, resume="run_iter_2.solverstate")
-    said = [line for line in run.log if "no exact continuation" in line]
-    assert len(said) == len(expected) and all(part in line for part, line in zip(expected, said, strict=True)), said
+    text = [line for line in run.log if "no exact continuation" in line]
+    assert len(text) == len(expected) and all(part in line for part, line in zip(expected, text, strict=True)), text
     if not expected:
         train(SOLVER, resume="run_iter_2.solverstate", strict=True)
         return

@@ -55,8 +55,8 @@ def write(folder, loss="", sampler=""):
 
 def recalls(log):
     """The recall of each class in the last test."""
-    found = [re.search(r"recall = (\S+)", line) for line in log]
-    return [float(m[1]) for m in found if m][-2:]
+    actual = [re.search(r"recall = (\S+)", line) for line in log]
+    return [float(m[1]) for m in actual if m][-2:]
 
 
 def test_balanced_training_finds_the_rare_class(uneven, train):
@@ -66,8 +66,8 @@ def test_balanced_training_finds_the_rare_class(uneven, train):
     ways = {"weights": (BALANCED, ""), "sampler": ("", "shuffle: true sampler: BALANCED")}
     for name, (loss, sampler) in ways.items():
         write(uneven, loss, sampler)
-        found = recalls(train(SOLVER.replace('"run"', f'"{name}"')).log)
-        assert found[1] >= 2 * plain[1] and min(found) > 0.6, name
+        actual = recalls(train(SOLVER.replace('"run"', f'"{name}"')).log)
+        assert actual[1] >= 2 * plain[1] and min(actual) > 0.6, name
 
 
 def test_measured_weights_are_those_of_the_records(uneven, train):

@@ -41,12 +41,12 @@ def blobs(path):
 
 def scores(log, name="loss"):
     """(iteration, score) of every test."""
-    found, at = [], None
+    actual, at = [], None
     for line in log:
         at = int(m[1]) if (m := re.match(r"Iteration (\d+), Testing", line)) else at
         if m := re.match(rf"    Test net output #\d+: {name} = (\S+)", line):
-            found.append((at, float(m[1])))
-    return found
+            actual.append((at, float(m[1])))
+    return actual
 
 
 def test_the_best_weights_are_kept(folder, train):

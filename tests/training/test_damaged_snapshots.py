@@ -47,8 +47,8 @@ def test_text_that_is_not_utf_8_is_refused(folder, train, field, value):
     train(SOLVER)
     path = folder / "run_iter_4.solverstate"
     path.write_bytes(state_of(path).SerializeToString() + weights.field_bytes(field, value))
-    said = "run_iter_4.solverstate is no solverstate, or a damaged one .*; the newest good snapshot is run_iter_2"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "run_iter_4.solverstate is no solverstate, or a damaged one .*; the newest good snapshot is run_iter_2"
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER, resume="run_iter_4.solverstate")
 
 
@@ -110,8 +110,8 @@ def test_a_path_that_is_not_utf_8_is_refused_at_the_start(folder, make, monkeypa
     if "/" in prefix:
         os.mkdir(prefix.split("/")[0])
     monkeypatch.setattr(snapshot, "prefix", lambda p, path: prefix)
-    said = "snapshots cannot be written to .*: a state names its model in UTF-8; expected a path in UTF-8"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "snapshots cannot be written to .*: a state names its model in UTF-8; expected a path in UTF-8"
+    with pytest.raises(CaffeliteError, match=message):
         make(SOLVER)
 
 
@@ -120,25 +120,25 @@ def test_a_deleted_folder_is_an_error(folder, make):
     solver = make(SOLVER.replace('"run"', '"kept/run"'))
     solver.step(2)
     shutil.rmtree("kept")
-    said = "cannot write kept/run_iter_4.*: its folder kept no longer exists; create it again: mkdir -p kept; then"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "cannot write kept/run_iter_4.*: its folder kept no longer exists; create it again: mkdir -p kept; then"
+    with pytest.raises(CaffeliteError, match=message):
         solver.step(2)
 
 
 def test_mutants_of_a_state(folder, train):
     """Of models: tests/test_weights.py; of HDF5 files: tests/fuzz_kinds.py."""
     train(SOLVER)
-    path, rng, found = folder / "run_iter_4.solverstate", random.Random(3), Counter()
+    path, rng, actual = folder / "run_iter_4.solverstate", random.Random(3), Counter()
     good = state_of(path).SerializeToString()
     for _ in range(400):
         path.write_bytes(fuzz_mutants.binary(good, rng))
         try:
             snapshot.read_model(snapshot.read_state(path), path)
-            found["read"] += 1
+            actual["read"] += 1
         except CaffeliteError as error:
             assert str(error).isprintable()
-            found["refused"] += 1
-    assert min(found["read"], found["refused"]) > 20
+            actual["refused"] += 1
+    assert min(actual["read"], actual["refused"]) > 20
 
 
 def test_an_endless_hdf5_file_is_refused(folder, monkeypatch):

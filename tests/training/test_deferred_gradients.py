@@ -63,10 +63,10 @@ def gradients(dev, stages: int, backward=(), twice: bool = False):
     has the complete net."""
     net = bind(NET, dev=dev)
     passes = Passes(Pipeline(net, MICRO_BATCHES, stages - 1, stages))
-    found = [observe(net) for observe in backward]
+    actual = [observe(net) for observe in backward]
     for iteration in range(1 + twice):
         net.clear_loss()
-        passes.forward_backward(iteration, backward=found)
+        passes.forward_backward(iteration, backward=actual)
     held = {node.name for node in net.graph.nodes if getattr(node.layer, "deferred", None)}
     return [dev.download(diff).copy() for diff in net.params.diffs], held
 
@@ -75,9 +75,9 @@ def gradients(dev, stages: int, backward=(), twice: bool = False):
 def test_gradients_equal_those_added_pass_by_pass(device):
     kind, dev = device
     expected, none = gradients(dev, 1, twice=True)
-    found, held = gradients(dev, 2, twice=True)
+    actual, held = gradients(dev, 2, twice=True)
     assert not none and held == {"ip1", "ip4"}, "not the shared ones, and not where the rows take more than the weights"
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         largest = np.abs(other).max()
         np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE.get(kind, 1e-2) * largest)
 
@@ -118,7 +118,7 @@ def test_replicas_keep_their_rows_in_one_place():
     assert len(pipeline.nets) == 3
     for _ in range(2):
         kept = {name: {id(n.graph.nodes[i].layer.deferred) for n in pipeline.nets} for i, name in ((2, "ip1"),)}
-        assert all(len(found) == 1 for found in kept.values())
+        assert all(len(actual) == 1 for actual in kept.values())
         pipeline.renew_replicas()
 
 

@@ -93,10 +93,10 @@ def test_recurrent_state_is_replayed(kind, corrupted, train, device):
     error = fails(train, SOLVER.replace("plain", "carried"), before=watch)
     assert error.report.first.layer == "rows"
     seen = list(replay.replay(corrupted / "run_fault_iter_1", device))
-    found = next(one for one in seen if one.what == 'top "h"')
+    actual = next(one for one in seen if one.what == 'top "h"')
     good = kept[0][np.isfinite(kept[0])]
     assert good.size == 9
-    assert (found.least, found.greatest, found.nans) == pytest.approx((good.min(), good.max(), 3), rel=1e-6)
+    assert (actual.least, actual.greatest, actual.nans) == pytest.approx((good.min(), good.max(), 3), rel=1e-6)
 
 
 def test_the_report_names_database_keys(folder, train):

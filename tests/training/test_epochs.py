@@ -23,16 +23,16 @@ def solver(text):
 
 
 def test_epochs_train_as_the_same_iterations(folder, train):
-    found = train(IN_EPOCHS)
+    actual = train(IN_EPOCHS)
     expected = train(IN_ITERATIONS.replace('"run"', '"other"'))
-    lines = [line for line in found.log if "poch" not in line]
+    lines = [line for line in actual.log if "poch" not in line]
     assert [line.replace("other_iter", "run_iter") for line in expected.log] == lines
-    np.testing.assert_equal(found.params(), expected.params())
+    np.testing.assert_equal(actual.params(), expected.params())
     assert (
         "Epochs: 13 samples, 4 in an iteration, 4 iterations each; max_epoch 3 is max_iter 12, test_epoch 0.5 is "
         "test_interval 2, snapshot_epoch 1 is snapshot 4, step_epoch 1.5 is stepsize 6"
-    ) in found.log
-    assert [line for line in found.log if "epoch = " in line][5] == f"Iteration 5, epoch = {20 / 13:.6g}"
+    ) in actual.log
+    assert [line for line in actual.log if "epoch = " in line][5] == f"Iteration 5, epoch = {20 / 13:.6g}"
 
 
 def test_iter_size_and_processes_shorten_an_epoch():
@@ -68,9 +68,9 @@ def test_multistep_takes_several_steps():
 def test_both_of_a_pair_are_refused_with_both_places(field, other):
     with pytest.raises(CaffeliteError) as error:
         epochs.check(*solver(f'lr_policy: "step"\n{field}: 2\n{other}: 30'))
-    found = re.fullmatch(rf"solver.prototxt:2:\d+: both {field} and {other} \(solver.prototxt:3:\d+\) are set; .*",
+    actual = re.fullmatch(rf"solver.prototxt:2:\d+: both {field} and {other} \(solver.prototxt:3:\d+\) are set; .*",
                          str(error.value))  # fmt: skip
-    assert found, error.value
+    assert actual, error.value
 
 
 @pytest.mark.parametrize(

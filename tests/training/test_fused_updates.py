@@ -106,8 +106,8 @@ def test_l1_and_threads(dev, monkeypatch):
 def test_norms_and_clipping(dev):
     fused, stored = pair(dev, "clip_gradients: 0.05 iter_size: 2", 3)
     assert fused.fused()
-    found, expected = (training.updater.clipping.new_norms() for training in (fused, stored))
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    actual, expected = (training.updater.clipping.new_norms() for training in (fused, stored))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
     assert len(expected) == 3 and min(expected) > 0.05, "clipped"
     for one, other in zip(fused.arrays(), stored.arrays(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
@@ -126,7 +126,7 @@ def test_gradients_that_are_read_are_computed(dev):
         training.passes.forward_backward(0)
     for i in range(len(stored.net.params.blobs)):
         np.testing.assert_array_equal(fused.net.params.gradient(i), stored.net.params.gradient(i))
-    traced = [[found.record() for found in trace(training.passes, 0)] for training in (fused, stored)]
+    traced = [[actual.record() for actual in trace(training.passes, 0)] for training in (fused, stored)]
     assert traced[0] == traced[1]
 
 

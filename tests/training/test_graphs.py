@@ -84,9 +84,9 @@ def test_overlapping_copies_change_nothing(folder, train, device, late, monkeypa
     for dev in (device, late):
         monkeypatch.setattr(dev.backend, "free_bytes", lambda: room)
     expected = once((text, room), lambda: trained(train, device, text))
-    found = trained(train, late, text)
-    assert found[0] == expected[0] and found[1] == expected[1]
-    np.testing.assert_equal(found[2], expected[2])
+    actual = trained(train, late, text)
+    assert actual[0] == expected[0] and actual[1] == expected[1]
+    np.testing.assert_equal(actual[2], expected[2])
 
 
 @pytest.mark.host
@@ -98,13 +98,13 @@ def test_weight_gradients_run_on_a_side_stream(folder, train, aside, precision):
     text = 'net: "convolving.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 64 display: 0 random_seed: 1'
 
     def run(backend):
-        found = trained(train, plans.device(precision, backend=backend), text)
+        actual = trained(train, plans.device(precision, backend=backend), text)
         assert any(isinstance(call.args[0], Event) for graph in backend.graphs for call in graph._calls if call.args)
-        return found
+        return actual
 
-    expected, found = once(precision, lambda: run(HostBackend())), run(HostBackend("late", aside))
-    assert found[0] == expected[0] and np.isfinite(found[1]).all() and found[1] == expected[1]
-    np.testing.assert_equal(found[2], expected[2])
+    expected, actual = once(precision, lambda: run(HostBackend())), run(HostBackend("late", aside))
+    assert actual[0] == expected[0] and np.isfinite(actual[1]).all() and actual[1] == expected[1]
+    np.testing.assert_equal(actual[2], expected[2])
 
 
 def test_resume_is_exact(folder, train, device):

@@ -185,10 +185,10 @@ class Job:
         self._monkeypatch = monkeypatch
 
     def modules(self, dev):
-        found = stand_in(None, dev.backend.new_stream)
-        found["nccl"].get_unique_id = lambda: next(self.ids)
-        found["nccl"].NcclCommunicator = partial(Communicator, self.exchange, self.groups)
-        return found
+        actual = stand_in(None, dev.backend.new_stream)
+        actual["nccl"].get_unique_id = lambda: next(self.ids)
+        actual["nccl"].NcclCommunicator = partial(Communicator, self.exchange, self.groups)
+        return actual
 
     def links(self, world, model, stage, shape, dev, waiting):
         at = shape.position(world.rank)
@@ -203,7 +203,7 @@ class Job:
 
     def run(self, text: str, split: str, **options):
         """(why each rank ran eagerly, losses, arrays of the complete net) after training."""
-        found = [None] * len(self.devices)
+        actual = [None] * len(self.devices)
         self._monkeypatch.setattr(choice, "links", self.links)
 
         def part(rank: int) -> None:
@@ -223,13 +223,13 @@ class Job:
             try:
                 run.solve()
                 blobs = list(parameters_of(run.net, run.division).blobs(run.net.params.data))
-                found[rank] = run.captured.why_eager(), run.loss_window(16), blobs
+                actual[rank] = run.captured.why_eager(), run.loss_window(16), blobs
             finally:
                 run.close()
                 comm.close()
 
         self.exchange.run(*(partial(part, rank) for rank in range(len(self.devices))))
-        return [why for why, _, _ in found], found[0][1], found[0][2]
+        return [why for why, _, _ in actual], actual[0][1], actual[0][2]
 
     @property
     def launches(self) -> list[int]:
@@ -265,11 +265,11 @@ SPLITS = [
 def test_captured_parts_equal_eager_ones(job, ranks, split, more):
     eager, captured = job(ranks, "as requested"), job(ranks)
     expected = eager.run(SOLVER + more, split)
-    found = captured.run(SOLVER + more, split)
-    assert set(eager.launches) == {0} and found[0] == [""] * ranks
+    actual = captured.run(SOLVER + more, split)
+    assert set(eager.launches) == {0} and actual[0] == [""] * ranks
     assert min(captured.launches) >= 8 and len(set(captured.launches)) == 1
     assert {comm.closed for comm in captured.groups["all"]} == {"end"}
-    same(found, expected)
+    same(actual, expected)
 
 
 @pytest.mark.parametrize("firsts", [("conv", "ip1", "class"), ("conv", "ip1", "drop1", "class")], ids=["3", "4"])
@@ -290,9 +290,9 @@ def test_a_resumed_run_has_the_same_bits(job, folder):
     split = "stages=2,micro_batches=2"
     expected = job(2).run(SOLVER, split)
     resumed = job(2)
-    found = resumed.run(SOLVER, split, resume=str(next(folder.glob("s_iter_7.*state*"))))
+    actual = resumed.run(SOLVER, split, resume=str(next(folder.glob("s_iter_7.*state*"))))
     assert min(resumed.launches) > 2
-    np.testing.assert_equal(found[2], expected[2])
+    np.testing.assert_equal(actual[2], expected[2])
 
 
 def test_batches_of_the_host_are_captured_without_micro_batches(job):
@@ -305,10 +305,10 @@ def test_micro_batches_of_the_host_run_eagerly(job, caplog):
     caplog.set_level(logging.INFO, "caffelite")
     split = "stages=2,micro_batches=2"
     expected, other = job(2, "as requested").run(SOLVER, split), job(2, resident=False)
-    found = other.run(SOLVER, split)
-    same(found, expected)
+    actual = other.run(SOLVER, split)
+    same(actual, expected)
     why = "rank 0: data that are not resident are fed one micro-batch at a time"
-    assert other.launches == [0, 0] and set(found[0]) == {why}
+    assert other.launches == [0, 0] and set(actual[0]) == {why}
     lines = [line for line in caplog.messages if line.startswith("Running eagerly") and line.endswith(why)]
     assert len(lines) == 2, "a line of each rank"
 

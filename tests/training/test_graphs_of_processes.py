@@ -47,8 +47,8 @@ def test_all_ranks_capture_again_when_one_must():
                 device.workspace(1 << 20)
             if not rank and call == 8:
                 shape[0] = 2
-            found = next(calls)
-        return found
+            actual = next(calls)
+        return actual
 
     one, other = run_ranks(2, run)
     assert one == other == ["eager", "captured", "launched", "launched"] * 3
@@ -68,8 +68,8 @@ def test_one_rank_alone_falls_back_to_eager():
         shared = calls_of(device, device.capture(lambda: None, device.make_context(), tuple, gather))
         for _ in range(4):
             alone()
-            found = next(shared)
-        return found, device.why_eager()
+            actual = next(shared)
+        return actual, device.why_eager()
 
     (one, _), (other, why) = run_ranks(2, run)
     assert one[1:2] == ["captured"] and other == ["eager", "captured", "launched", "launched"] and "no memory" in why
@@ -86,8 +86,8 @@ def test_a_failed_capture_fails_on_all_ranks(caplog):
 
         calls = calls_of(device, device.capture(body, device.make_context(), tuple, gather))
         for _ in range(6):
-            found = next(calls)
-        return found[3:], device.why_eager(), all(graph.closed for graph in device.backend.graphs)
+            actual = next(calls)
+        return actual[3:], device.why_eager(), all(graph.closed for graph in device.backend.graphs)
 
     one, other = run_ranks(2, run)
     assert one == other == (["eager"] * 3, "CUDA graphs cannot be captured (no memory)", True)
@@ -173,14 +173,14 @@ class OneRankNCCL(TwoEqualProcesses):
 def test_nccl_in_a_graph_on_a_gpu(folder, train):
     if not count():
         pytest.skip("no usable GPU")
-    found = []
+    actual = []
     for eager in ("the test asks for it", ""):
         dev, lone = GPU(0, "float32", precision="fp32", deterministic=True, eager=eager), OneRankNCCL()
-        found.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=lone)[1:])
+        actual.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=lone)[1:])
         assert dev.why_eager() == eager, "NCCL's sums are captured"
         lone.sums.close()
-    assert found[0][0] == found[1][0]
-    np.testing.assert_equal(found[0][1], found[1][1])
+    assert actual[0][0] == actual[1][0]
+    np.testing.assert_equal(actual[0][1], actual[1][1])
 
 
 @pytest.mark.host

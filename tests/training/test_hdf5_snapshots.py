@@ -132,9 +132,9 @@ def test_gradients_in_either_form(folder, train):
     expected = {node.name: [np.asarray(p.diff) for p in node.layer.params] for node, _ in run.solver.net.layer_blobs()}
     assert any(array.any() for arrays in expected.values() for array in arrays)
     with h5py.File(folder / "run_iter_12.caffemodel.h5") as file:
-        found = {name: [group[str(i)][()] for i in range(len(group))] for name, group in file["diff"].items()}
-    assert found.keys() == {name for name, arrays in expected.items() if arrays}
-    np.testing.assert_equal(found, {name: expected[name] for name in found})
+        actual = {name: [group[str(i)][()] for i in range(len(group))] for name, group in file["diff"].items()}
+    assert actual.keys() == {name for name, arrays in expected.items() if arrays}
+    np.testing.assert_equal(actual, {name: expected[name] for name in actual})
     net = pb.NetParameter.FromString((folder / "bin_iter_12.caffemodel").read_bytes())
     for layer in net.layer:
         for blob, diff in zip(layer.blobs, expected[layer.name], strict=True):

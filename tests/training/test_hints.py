@@ -46,8 +46,8 @@ def test_no_hint_on_a_run_that_learns(hints):
 
 
 def test_hint_on_a_loss_of_chance(hints):
-    found = hints(SOLVER.replace("0.1", "1e-9"), std=1e-5, filler="gaussian")
-    assert sum("loss stays at ln(4) = 1.39, that of guessing, after 100 iterations" in hint for hint in found) == 1
+    actual = hints(SOLVER.replace("0.1", "1e-9"), std=1e-5, filler="gaussian")
+    assert sum("loss stays at ln(4) = 1.39, that of guessing, after 100 iterations" in hint for hint in actual) == 1
 
 
 def test_no_hint_on_a_loss_that_falls_after_a_while(hints):
@@ -55,31 +55,31 @@ def test_no_hint_on_a_loss_that_falls_after_a_while(hints):
 
 
 def test_hint_on_chance_accuracy(hints):
-    found = hints(SOLVER.replace("0.1", "1e-9").replace("300", "250"), guess=True)
+    actual = hints(SOLVER.replace("0.1", "1e-9").replace("300", "250"), guess=True)
     assert (
-        sum("accuracy is that of guessing among 4 classes (0.25) after 750 iterations" in hint for hint in found) == 1
+        sum("accuracy is that of guessing among 4 classes (0.25) after 750 iterations" in hint for hint in actual) == 1
     )
 
 
 def test_hint_on_dead_units(hints):
-    found = hints(SOLVER.replace("max_iter: 900", "max_iter: 200"), bias=-30)
-    assert sum('16 of 16 units of "act" (ReLU) give 0 for every sample' in hint for hint in found) == 1
-    assert len(found) == 2 and "stays at ln(4)" in found[0]
+    actual = hints(SOLVER.replace("max_iter: 900", "max_iter: 200"), bias=-30)
+    assert sum('16 of 16 units of "act" (ReLU) give 0 for every sample' in hint for hint in actual) == 1
+    assert len(actual) == 2 and "stays at ln(4)" in actual[0]
 
 
 def test_hint_on_exploding_gradients(hints):
-    found = hints(SOLVER.replace("0.1", "30").replace("max_iter: 900", "max_iter: 200"), act="TanH")
-    assert any("gradients explode" in hint for hint in found), found
+    actual = hints(SOLVER.replace("0.1", "30").replace("max_iter: 900", "max_iter: 200"), act="TanH")
+    assert any("gradients explode" in hint for hint in actual), actual
 
 
 def test_hint_on_vanishing_gradients(hints):
-    found = hints(SOLVER.replace("max_iter: 900", "max_iter: 200"), act="Sigmoid", bias=20)
-    assert any("gradients vanish" in hint and '"hidden"' in hint for hint in found), found
+    actual = hints(SOLVER.replace("max_iter: 900", "max_iter: 200"), act="Sigmoid", bias=20)
+    assert any("gradients vanish" in hint and '"hidden"' in hint for hint in actual), actual
 
 
 def test_hint_on_saturated_scores(hints):
-    found = hints(SOLVER.replace("0.1", "1e6").replace("max_iter: 900", "max_iter: 300"), act="TanH", guess=True)
-    assert any("the loss of a probability of 0" in hint for hint in found), found
+    actual = hints(SOLVER.replace("0.1", "1e6").replace("max_iter: 900", "max_iter: 300"), act="TanH", guess=True)
+    assert any("the loss of a probability of 0" in hint for hint in actual), actual
 
 
 def test_hint_on_ignored_labels_is_logged_once(hints, monkeypatch):

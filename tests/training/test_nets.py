@@ -31,8 +31,8 @@ def test_a_batch_that_cannot_be_divided_is_an_error():
 
 
 def test_types_that_share_a_message_list_it_once():
-    found = batch_messages()
-    assert len(found) == len(set(found))
+    actual = batch_messages()
+    assert len(actual) == len(set(actual))
 
 
 def test_files_of_a_layer_are_those_of_its_type():

@@ -48,11 +48,11 @@ def test_a_model_of_another_snapshot_is_refused(folder, train, form, caplog):
     train(SOLVER + form)
     model, other = (folder / f"run_iter_{i}.caffemodel{end(form)}" for i in (4, 2))
     model.write_bytes(other.read_bytes())
-    said = (
+    message = (
         "run_iter_4.caffemodel.* is not the model that run_iter_4.solverstate.* was written with; the newest good "
         "snapshot is run_iter_2"
     )
-    with pytest.raises(CaffeliteError, match=said):
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER + form, resume=f"run_iter_4.solverstate{end(form)}")
     assert found(SOLVER + form) == f"run_iter_2.solverstate{end(form)}"
     assert f"run_iter_4.caffemodel{end(form)} is not the model that run_iter_4" in caplog.text
@@ -115,11 +115,11 @@ def elsewhere(folder):
 
 
 def test_a_second_run_with_the_prefix_is_refused(folder, train, make, elsewhere):
-    said = (
+    message = (
         rf"another run \(process {elsewhere.pid} on \S+, since 2\S+ \S+\) writes snapshots under run; let it end, "
         r"or give this run a prefix"
     )
-    with pytest.raises(CaffeliteError, match=said):
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER)
     assert listing(folder) == []
     assert train(SOLVER.replace('"run"', '"run2"')).solver.iteration == 4, "another prefix is free"

@@ -21,9 +21,9 @@ def test_one_forward_one_backward_after_the_first_passes():
 @pytest.mark.parametrize("stages, count", CASES)
 def test_every_micro_batch_runs_once_in_each_direction(stages, count):
     for stage in range(stages):
-        found = list(schedule(stage, stages, count))
+        actual = list(schedule(stage, stages, count))
         for forward in (True, False):
-            assert [p.micro_batch for p in found if p.forward is forward] == list(range(count))
+            assert [p.micro_batch for p in actual if p.forward is forward] == list(range(count))
 
 
 @pytest.mark.parametrize("stages, count", CASES)

@@ -73,9 +73,9 @@ TABLE = [
 
 @pytest.mark.parametrize("text, expected", TABLE, ids=[t.split()[0] + str(i) for i, (t, _) in enumerate(TABLE)])
 def test_rate(text, expected):
-    found = rate(text)
+    actual = rate(text)
     for iteration, value in expected.items():
-        assert found(iteration) == pytest.approx(float(value), rel=1e-12, abs=0), iteration
+        assert actual(iteration) == pytest.approx(float(value), rel=1e-12, abs=0), iteration
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_mistakes(text, message):
     ],
 )
 def test_a_rate_that_is_not_finite_is_an_error(text, at):
-    said = rf"s.prototxt:1:12: .* gives no finite rate at iteration {at}; found (inf|nan); correct base_lr"
-    with pytest.raises(CaffeliteError, match=said):
+    message = rf"s.prototxt:1:12: .* gives no finite rate at iteration {at}; found (inf|nan); correct base_lr"
+    with pytest.raises(CaffeliteError, match=message):
         rate(text)(at)
 
 
@@ -159,18 +159,18 @@ PLATEAU = 'lr_policy: "plateau" base_lr: 8 gamma: 0.5 plateau_winsize: 3 plateau
     ],
 )
 def test_plateau(losses, steps):
-    found = rate(PLATEAU)
+    actual = rate(PLATEAU)
     fell = []
     for i, loss in enumerate(losses):
-        fell.append(found.receive_loss(i, loss))
-        assert found.current_step(i) == steps[i] and found(i) == 8 * 0.5 ** steps[i], i
+        fell.append(actual.receive_loss(i, loss))
+        assert actual.current_step(i) == steps[i] and actual(i) == 8 * 0.5 ** steps[i], i
     assert [i for i, f in enumerate(fell) if f] == [i for i in range(1, len(steps)) if steps[i] > steps[i - 1]]
 
 
 def test_plateaus_ignore_the_warm_up():
-    found = rate(PLATEAU + " warmup_iter: 9")
-    assert not any(found.receive_loss(i, 5.0) for i in range(9))
-    assert [found.receive_loss(i, 5.0) for i in range(9, 15)] == [False, False, False, True, False, True]
+    actual = rate(PLATEAU + " warmup_iter: 9")
+    assert not any(actual.receive_loss(i, 5.0) for i in range(9))
+    assert [actual.receive_loss(i, 5.0) for i in range(9, 15)] == [False, False, False, True, False, True]
 
 
 def test_current_step_equals_caffes():

@@ -153,8 +153,8 @@ def test_resume_warns_of_another_precision(folder, train):
     (reported,) = [
         line for line in train(SOLVER + "random_seed: 5", resume="run_iter_7.solverstate").log if "precision" in line
     ]
-    said = "run_iter_7.solverstate was trained with -precision tf32, this run takes fp32"
-    assert reported == f"{said}: this run is no exact continuation"
+    message = "run_iter_7.solverstate was trained with -precision tf32, this run takes fp32"
+    assert reported == f"{message}: this run is no exact continuation"
 
 
 def test_a_state_written_by_caffe_resumes(folder, train):
@@ -204,12 +204,12 @@ def test_the_state_of_another_net(folder, train):
     train(SOLVER + "random_seed: 5")
     text = (folder / "everything.prototxt").read_text()
     (folder / "everything.prototxt").write_text(text.replace('"hidden" type', '"renamed" type'))
-    said = "run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER, resume="run_iter_7.solverstate")
     (folder / "everything.prototxt").write_text(text.replace("num_output: 6", "num_output: 7"))
-    said = r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER, resume="run_iter_7.solverstate")
 
 

@@ -34,13 +34,13 @@ def test_batches_are_weighted_by_their_labels(open_it, seed):
         forward(iteration, *rest)
 
     net.forward = feed
-    found = {name: values for name, _, values in mean_scores(net, 3).outputs}
+    actual = {name: values for name, _, values in mean_scores(net, 3).outputs}
     rows, labels = x.reshape(-1, 3)[t.ravel() != 9], t[t != 9].astype(int)
     right = rows.argmax(axis=1) == labels
     loss = np.log(np.exp(rows).sum(axis=1)) - rows[np.arange(len(rows)), labels]
-    np.testing.assert_allclose(found["acc"], right.mean(), rtol=1e-6)
-    np.testing.assert_allclose(found["each"], [right[labels == c].mean() for c in range(3)], rtol=1e-6)
-    np.testing.assert_allclose(found["loss"], loss.mean(), rtol=1e-5)
+    np.testing.assert_allclose(actual["acc"], right.mean(), rtol=1e-6)
+    np.testing.assert_allclose(actual["each"], [right[labels == c].mean() for c in range(3)], rtol=1e-6)
+    np.testing.assert_allclose(actual["loss"], loss.mean(), rtol=1e-5)
 
 
 def test_a_divided_net_checks_for_a_stop_now_and_then():

@@ -55,7 +55,7 @@ def wire(data):
 
 
 def one(data, number):
-    return next(value for found, value in wire(data) if found == number)
+    return next(value for actual, value in wire(data) if actual == number)
 
 
 def blob(data):
@@ -73,15 +73,15 @@ def test_snapshots_have_caffes_wire_format(folder, train):
     assert one(layers["value"], 2) == b"InnerProduct" and [v for n, v in wire(layers["value"]) if n == 3] == [b"x"]
     weights, bias = (blob(value) for number, value in wire(layers["value"]) if number == 7)
     assert weights[0] == [2, 5] and bias[0] == [2]
-    for (_, found), expected in zip((weights, bias), run.params(), strict=True):
-        np.testing.assert_array_equal(found, expected.reshape(-1))
+    for (_, actual), expected in zip((weights, bias), run.params(), strict=True):
+        np.testing.assert_array_equal(actual, expected.reshape(-1))
     assert one(state, 1) == 4 and one(state, 2) == b"run_iter_4.caffemodel"
     history = [blob(value) for number, value in wire(state) if number == 3]
     assert [shape for shape, _ in history] == [[2, 5], [2]]
-    for (_, found), expected in zip(
+    for (_, actual), expected in zip(
         history, NetParameters(run.solver.net).blobs(*run.solver.state.histories), strict=True
     ):
-        np.testing.assert_array_equal(found, expected.reshape(-1))
+        np.testing.assert_array_equal(actual, expected.reshape(-1))
 
 
 def test_pieces_of_parameters_make_the_same_files(folder, train, monkeypatch):
@@ -93,9 +93,9 @@ def test_pieces_of_parameters_make_the_same_files(folder, train, monkeypatch):
     saved = NetParameters(run.solver.net)
     assert [piece.size for piece in saved.pieces(run.solver.net.params.data, 0)] == [3, 3, 3, 1]
     for name, expected in zip(SNAPSHOTS, whole, strict=True):
-        found = (folder / name).read_bytes()
-        assert weights.check_seal(found, folder / name)
-        ours, theirs = ([v for n, v in wire(body) if n in (3, 100)] for body in (found, expected))
+        actual = (folder / name).read_bytes()
+        assert weights.check_seal(actual, folder / name)
+        ours, theirs = ([v for n, v in wire(body) if n in (3, 100)] for body in (actual, expected))
         assert ours == theirs and ours
 
 
@@ -161,21 +161,21 @@ def test_a_failed_write_leaves_no_partial_file(folder, make, monkeypatch, name, 
         return call(*arguments, **options)
 
     monkeypatch.setattr(os, name, failing)
-    said = "cannot write run_iter_3.*: no space left on device; free disk space, then resume from the last"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "cannot write run_iter_3.*: no space left on device; free disk space, then resume from the last"
+    with pytest.raises(CaffeliteError, match=message):
         solver.snapshot()
     monkeypatch.undo()
     assert len(calls) == which + 1
-    found = files(folder)
-    assert not [path for path in found if path.startswith(".")], "a draft is left"
+    actual = files(folder)
+    assert not [path for path in actual if path.startswith(".")], "a draft is left"
     for path, body in before.items():
         assert (folder / path).read_bytes() == body
-    for path in set(found) - set(before):  # what has its name is whole
+    for path in set(actual) - set(before):  # what has its name is whole
         kind = pb.NetParameter if path.endswith("caffemodel") else pb.SolverState
         assert snapshot.weights.check_seal((folder / path).read_bytes(), path) and kind.FromString(
             (folder / path).read_bytes()
         )
-    assert "run_iter_3.solverstate" not in found or "run_iter_3.caffemodel" in found
+    assert "run_iter_3.solverstate" not in actual or "run_iter_3.caffemodel" in actual
 
 
 def test_ctrl_c_during_a_snapshot_leaves_no_draft(folder, make, monkeypatch):
@@ -207,8 +207,8 @@ def test_a_cut_file_names_the_newest_good_snapshot(folder, train, kind, end):
     train(SOLVER)
     path = folder / f"run_iter_4.{kind}"
     path.write_bytes(path.read_bytes()[:-end])
-    said = rf"run_iter_4.{kind} is (damaged|no ).*; the newest good snapshot is run_iter_2.solverstate"
-    with pytest.raises(CaffeliteError, match=said):
+    message = rf"run_iter_4.{kind} is (damaged|no ).*; the newest good snapshot is run_iter_2.solverstate"
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER, resume="run_iter_4.solverstate")
 
 
@@ -244,8 +244,8 @@ def test_no_good_snapshot_is_left(folder, train):
         if "iter_2" in name:
             (folder / name).unlink()
     (folder / "run_iter_4.caffemodel").unlink()
-    said = "belongs to run_iter_4.caffemodel, which does not exist; there is no other good snapshot in its folder"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "belongs to run_iter_4.caffemodel, which does not exist; there is no other good snapshot in its folder"
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER, resume="run_iter_4.solverstate")
     with pytest.raises(CaffeliteError, match="cannot read gone_iter_1.solverstate: no such file"):
         train(SOLVER, resume="gone_iter_1.solverstate")
@@ -253,15 +253,15 @@ def test_no_good_snapshot_is_left(folder, train):
 
 @pytest.mark.parametrize("prefix", ["absent/run", "absent/"])
 def test_a_missing_folder_is_found_before_training(folder, make, prefix):
-    said = r"^solver.prototxt:1:\d+: the folder .*, absent, does not exist; make it: mkdir -p absent"
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"^solver.prototxt:1:\d+: the folder .*, absent, does not exist; make it: mkdir -p absent"
+    with pytest.raises(CaffeliteError, match=message):
         make(SOLVER.replace('"run"', f'"{prefix}"'))
 
 
 def test_an_unwritable_folder_is_found_before_training(folder, make):
     """/proc refuses root too."""
-    said = r"solver.prototxt:1:\d+: snapshots cannot be written to /proc/self: .*; choose another snapshot_prefix"
-    with pytest.raises(CaffeliteError, match=said):
+    message = r"solver.prototxt:1:\d+: snapshots cannot be written to /proc/self: .*; choose another snapshot_prefix"
+    with pytest.raises(CaffeliteError, match=message):
         make(SOLVER.replace('"run"', '"/proc/self/run"'))
 
 
@@ -271,8 +271,8 @@ def test_a_full_disk_is_found_before_training(folder, make, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    said = "no space left on device; expected 0.1 MiB of free disk space; choose another snapshot_prefix"
-    with pytest.raises(CaffeliteError, match=said):
+    message = "no space left on device; expected 0.1 MiB of free disk space; choose another snapshot_prefix"
+    with pytest.raises(CaffeliteError, match=message):
         make(SOLVER)
     assert files(folder) == []
 

@@ -100,9 +100,9 @@ def test_a_kill_at_any_call_loses_nothing(begun, device):
         session(device, "solver")
         where = f"{kind} at call {at} ({counted.names[at]})"
         assert faults.numbers(folder, form, 6) == whole, where
-        found = faults.everything(folder)
-        assert not set(earlier.values()) - set(found.values()), where
-        assert not [name for name in found if name.endswith((".draft", ".old"))], where
+        actual = faults.everything(folder)
+        assert not set(earlier.values()) - set(actual.values()), where
+        assert not [name for name in actual if name.endswith((".draft", ".old"))], where
 
 
 @pytest.mark.slow

@@ -65,9 +65,9 @@ def test_sgd(folder, train, text, options):
     for i in range(12):
         twin.step(0.1 * (1 + 0.1 * i) ** -0.75, **options)
     run = train(SOLVER + "display: 1 " + text)
-    for found, expected, first in zip(run.params(), (twin.w, twin.b), start, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
-        assert np.abs(found - first).max() > 0.01, "training moves it"
+    for actual, expected, first in zip(run.params(), (twin.w, twin.b), start, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
+        assert np.abs(actual - first).max() > 0.01, "training moves it"
     np.testing.assert_allclose(run.losses()[:12], twin.losses, rtol=2e-5)
     assert ("clip" in text) == any(
         line.startswith("Gradient clipping: scaling down gradients (L2 norm ") for line in run.log

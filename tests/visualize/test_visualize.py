@@ -105,7 +105,7 @@ def test_scores_are_those_before_softmax(explained, folder):
 @pytest.mark.parametrize("number", range(3))
 def test_saliency_is_the_magnitude_of_the_gradient(explained, folder, number):
     values = explained.picture(folder / "image.png").input
-    found = explained.saliency(values, number)
+    actual = explained.saliency(values, number)
     step, slopes = 1e-2, np.zeros(values.shape)
     for place in np.ndindex(values.shape):
         sides = []
@@ -114,7 +114,7 @@ def test_saliency_is_the_magnitude_of_the_gradient(explained, folder, number):
             moved[place] += sign * step
             sides.append(explained.scores(moved)[number])
         slopes[place] = (sides[0] - sides[1]) / (2 * step)
-    assert found.shape == (8, 6) and np.median(np.abs(found - np.abs(slopes[0]).max(0))) < 1e-4
+    assert actual.shape == (8, 6) and np.median(np.abs(actual - np.abs(slopes[0]).max(0))) < 1e-4
 
 
 def test_smoothed_saliency_repeats(explained, folder):
@@ -145,8 +145,8 @@ def test_features_are_rows_of_the_data(folder):
 
     net = open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1, keep=True)
     try:
-        found = features.collect(net, "x", 100)
-        assert found.rows.shape == (13, 5) and found.labels.tolist() == [i % 3 for i in range(13)]
+        actual = features.collect(net, "x", 100)
+        assert actual.rows.shape == (13, 5) and actual.labels.tolist() == [i % 3 for i in range(13)]
         with pytest.raises(CaffeliteError, match='did you mean "ip"'):
             features.collect(net, "ipp", 10)
         with pytest.raises(CaffeliteError, match="has no features"):
@@ -169,8 +169,8 @@ def test_projections(folder):
 def test_snapshots_of_a_run_are_in_order(folder):
     paths = snapshots.find(["net_iter_12.caffemodel", "net_iter_3.caffemodel"])
     assert [path.name for path in paths] == ["net_iter_3.caffemodel", "net_iter_12.caffemodel"]
-    found = snapshots.parameter_history(snapshots.load_snapshots(paths), ["ip"], 1)
-    assert [(at, values.shape) for at, values in found["ip"]] == [(3, (3,)), (12, (3,))]
+    actual = snapshots.parameter_history(snapshots.load_snapshots(paths), ["ip"], 1)
+    assert [(at, values.shape) for at, values in actual["ip"]] == [(3, (3,)), (12, (3,))]
 
 
 def test_filters_keep_their_shape(folder):

@@ -26,9 +26,9 @@ def perturbed(transform):
     def run(text, image, count=40, first=0, phase=pb.TRAIN):
         made = transform(text, image.shape, phase)
         before = image.copy()
-        found = np.stack([made.augment(image, first + i) for i in range(count)])
+        actual = np.stack([made.augment(image, first + i) for i in range(count)])
         np.testing.assert_array_equal(image, before, "the source's image was changed")
-        return found
+        return actual
 
     return run
 

@@ -69,16 +69,16 @@ def test_a_sample_does_not_depend_on_who_computes_it(transform, batch, workers):
     expected = [made.augment(image, i) for i, image in enumerate(batch)]
     order = np.random.default_rng(1).permutation(24) % 12
     with ThreadPoolExecutor(workers) as pool:
-        for i, found in zip(order, pool.map(lambda i: made.augment(batch[i], int(i)), order), strict=True):
-            np.testing.assert_array_equal(found, expected[i])
+        for i, actual in zip(order, pool.map(lambda i: made.augment(batch[i], int(i)), order), strict=True):
+            np.testing.assert_array_equal(actual, expected[i])
 
 
 def test_samples_and_layers_differ(transform, batch):
     same = np.repeat(batch[:1], 12, 0)
-    found = run(transform("crop_size: 12" + EVERYTHING), same)
-    assert len({image.tobytes() for image in found}) == 12
-    assert not (found == run(transform("crop_size: 12" + EVERYTHING), same, 12)).all(), "another epoch"
-    assert not (found == run(transform("crop_size: 12" + EVERYTHING, layer="other"), same)).all()
+    actual = run(transform("crop_size: 12" + EVERYTHING), same)
+    assert len({image.tobytes() for image in actual}) == 12
+    assert not (actual == run(transform("crop_size: 12" + EVERYTHING), same, 12)).all(), "another epoch"
+    assert not (actual == run(transform("crop_size: 12" + EVERYTHING, layer="other"), same)).all()
 
 
 def test_one_perturbation_does_not_move_another(transform, batch):
@@ -130,8 +130,8 @@ def test_plain_is_what_a_device_can_do(transform):
 def test_gray_images(transform, text):
     gray = np.random.default_rng(2).integers(0, 256, (12, 1, 16, 20)).astype(np.uint8)
     made = transform(text + FOR_GRAY, (1, 16, 20))
-    found = run(made, gray)
-    assert found.shape[1] == 1 and found.shape == (12, *made.shape) and np.isfinite(found).all()
+    actual = run(made, gray)
+    assert actual.shape[1] == 1 and actual.shape == (12, *made.shape) and np.isfinite(actual).all()
     assert len({image.tobytes() for image in run(made, np.repeat(gray[:1], 12, 0))}) > 10
 
 
@@ -167,9 +167,9 @@ def test_mean_image_is_cut_where_the_perturbed_image_is(transform, batch, tmp_pa
         pb.BlobProto(data=mean.ravel(), shape=pb.BlobShape(dim=[3, 16, 20])).SerializeToString()
     )
     made = transform('mean_file: "mean" crop_size: 9 perturb_param { inverse_prob: 1 }', folder=tmp_path)
-    for image, (top, left), found in zip(batch, made.choose(0, 12).corners.tolist(), run(made, batch), strict=True):
+    for image, (top, left), actual in zip(batch, made.choose(0, 12).corners.tolist(), run(made, batch), strict=True):
         window = slice(None), slice(top, top + 9), slice(left, left + 9)
-        np.testing.assert_array_equal(found, (255 - image[window]) - mean[window])
+        np.testing.assert_array_equal(actual, (255 - image[window]) - mean[window])
 
 
 def test_mean_image_of_images_of_random_size_gives_its_middle(transform, batch, tmp_path):
@@ -215,8 +215,8 @@ def test_mean_image_of_images_of_random_size_gives_its_middle(transform, batch, 
 @pytest.mark.parametrize("phase", [pb.TRAIN, pb.TEST])
 def test_values_out_of_their_range(transform, message, field, expected, phase):
     name, value = field.split(": ")
-    said = f"wrong value for {name}; expected {expected}, found {value}"
-    with pytest.raises(CaffeliteError, match=rf"net\.prototxt.*{re.escape(said)}"):
+    text = f"wrong value for {name}; expected {expected}, found {value}"
+    with pytest.raises(CaffeliteError, match=rf"net\.prototxt.*{re.escape(text)}"):
         transform(f"{message} {{ {field} }}", phase=phase)
 
 
@@ -304,10 +304,10 @@ def test_images_of_many_channels(transform):
         CaffeliteError, match="perturbations do not take such images; expected at most 4, found 5 channels"
     ):
         transform("perturb_param { cutout_size: 3 }", (5, 16, 20))
-    found = transform("perturb_param { shift_x: 3 cutout_size: 3 }", (2, 16, 20)).augment(
+    actual = transform("perturb_param { shift_x: 3 cutout_size: 3 }", (2, 16, 20)).augment(
         np.ones((2, 16, 20), np.uint8), 0
     )
-    assert found.shape == (2, 16, 20)
+    assert actual.shape == (2, 16, 20)
 
 
 def test_without_opencv(monkeypatch):

@@ -33,17 +33,17 @@ def test_brightness_adds_the_same_everywhere(perturbed, colour):
 
 @pytest.mark.parametrize("colour", [(100,), (100, 60, 20)])
 def test_contrast_multiplies(perturbed, colour):
-    found = of_one_value(
+    actual = of_one_value(
         perturbed("distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 }", plane(*colour), 200)
     )
-    factors = found[:, 0] / 100
+    factors = actual[:, 0] / 100
     assert 0.5 <= factors.min() < 0.6 and 1.4 < factors.max() <= 1.5
-    np.testing.assert_allclose(found, factors[:, None] * colour, atol=0.9)
+    np.testing.assert_allclose(actual, factors[:, None] * colour, atol=0.9)
 
 
 def test_values_are_rounded_and_held_within_a_byte():
-    found = toned(np.array([[[3, 101, 250]]], np.uint8), 1.5, -6)
-    assert found.tolist() == [[[0, 146, 255]]]
+    actual = toned(np.array([[[3, 101, 250]]], np.uint8), 1.5, -6)
+    assert actual.tolist() == [[[0, 146, 255]]]
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_hue_turns_a_known_colour(before, turn, after):
 
 
 def test_hue_stays_within_its_delta(perturbed):
-    found = of_one_value(perturbed("distort_param { hue_prob: 1 hue_delta: 15 }", plane(*RED), 200))
-    assert (found[:, 2] == 255).all() and 100 < found[:, :2].max() < 130, (
+    actual = of_one_value(perturbed("distort_param { hue_prob: 1 hue_delta: 15 }", plane(*RED), 200))
+    assert (actual[:, 2] == 255).all() and 100 < actual[:, :2].max() < 130, (
         "red keeps the most, blue or green comes to half of it"
     )
-    assert (found[:, :2].min(1) == 0).all() and (found[:, 0] > 0).any() and (found[:, 1] > 0).any()
+    assert (actual[:, :2].min(1) == 0).all() and (actual[:, 0] > 0).any() and (actual[:, 1] > 0).any()
 
 
 def test_saturation(perturbed):
@@ -68,17 +68,17 @@ def test_saturation(perturbed):
         )
     )
     assert (gray == 200).all(), "the brightest channel stays, the others rise to it"
-    found = of_one_value(
+    actual = of_one_value(
         perturbed(
             "distort_param { saturation_prob: 1 saturation_lower: 0.5 saturation_upper: 1.5 }", plane(150, 175, 200)
         )
     )
-    assert found[:, 0].min() < 135 and found[:, 0].max() > 165 and (abs(found[:, 2] - 200) <= 1).all()
+    assert actual[:, 0].min() < 135 and actual[:, 0].max() > 165 and (abs(actual[:, 2] - 200) <= 1).all()
 
 
 def test_another_order_of_channels(perturbed):
-    found = of_one_value(perturbed("distort_param { random_order_prob: 0.5 }", plane(1, 2, 3), 200))
-    orders, counts = np.unique(found, axis=0, return_counts=True)
+    actual = of_one_value(perturbed("distort_param { random_order_prob: 0.5 }", plane(1, 2, 3), 200))
+    orders, counts = np.unique(actual, axis=0, return_counts=True)
     assert len(orders) == 6 and (np.sort(orders) == [1, 2, 3]).all()
     assert counts[0] > 70, "half of them stay as they are"
 
@@ -107,9 +107,9 @@ def test_tint_shifts_each_channel_by_its_own(perturbed):
 
 @pytest.mark.parametrize("colour", [(3,), (3, 100, 250)])
 def test_inversion(perturbed, colour):
-    found = of_one_value(perturbed("perturb_param { inverse_prob: 0.25 }", plane(*colour), 400))
-    inverted = (found == 255 - np.array(colour)).all(1)
-    assert ((found == colour).all(1) | inverted).all() and 0.2 < inverted.mean() < 0.3
+    actual = of_one_value(perturbed("perturb_param { inverse_prob: 0.25 }", plane(*colour), 400))
+    inverted = (actual == 255 - np.array(colour)).all(1)
+    assert ((actual == colour).all(1) | inverted).all() and 0.2 < inverted.mean() < 0.3
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,6 @@ def test_inversion(perturbed, colour):
     ],
 )
 def test_colour_asked_of_gray_images(transform, text, field):
-    said = f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color"
-    with pytest.raises(CaffeliteError, match=said):
+    message = f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color"
+    with pytest.raises(CaffeliteError, match=message):
         transform(text, (1, 8, 8))

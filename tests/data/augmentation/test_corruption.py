@@ -15,9 +15,9 @@ def point(channels=3):
 @pytest.mark.parametrize("channels", [1, 3])
 def test_cutout_is_a_square_of_one_value(perturbed, channels):
     image = np.full((channels, 16, 20), 9, np.uint8)
-    found = perturbed("mean_value: 100.6 perturb_param { cutout_size: 6 }", image, 400)
-    assert set(np.unique(found)) == {9, 101}, "the mean, rounded"
-    gone = (found == 101).all(1)
+    actual = perturbed("mean_value: 100.6 perturb_param { cutout_size: 6 }", image, 400)
+    assert set(np.unique(actual)) == {9, 101}, "the mean, rounded"
+    gone = (actual == 101).all(1)
     areas = gone.sum((1, 2))
     assert areas.max() == 36 and 9 <= areas.min() <= 16, "all of it within the image, or its middle in a corner"
     for each in gone:
@@ -27,22 +27,22 @@ def test_cutout_is_a_square_of_one_value(perturbed, channels):
 
 
 def test_cutout_value_and_probability(perturbed, picture):
-    found = perturbed(
+    actual = perturbed(
         "perturb_param { cutout_prob: 0.25 cutout_size: 4 cutout_value: 1 cutout_value: 2 cutout_value: 3 }",
         picture,
         400,
     )
-    changed = [(image != picture).any(0) for image in found]
+    changed = [(image != picture).any(0) for image in actual]
     assert 0.2 < np.mean([each.any() for each in changed]) < 0.3
-    for image, each in zip(found, changed, strict=True):
+    for image, each in zip(actual, changed, strict=True):
         assert (image[:, each] == [[1], [2], [3]]).all()
 
 
 def test_cutout_is_within_the_crop(perturbed):
-    found = perturbed(
+    actual = perturbed(
         "crop_size: 8 perturb_param { cutout_size: 4 cutout_value: 0 }", np.full((3, 64, 64), 9, np.uint8), 50
     )
-    assert found.shape == (50, 3, 8, 8) and (found == 0).any((1, 2, 3)).all()
+    assert actual.shape == (50, 3, 8, 8) and (actual == 0).any((1, 2, 3)).all()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -51,10 +51,10 @@ def test_erasing_has_its_areas_and_ratios(perturbed, channels):
     text = (
         "mean_value: 100.6 perturb_param { erase_prob: 0.5 erase_area_min: 0.1 erase_area_max: 0.2 erase_ratio: 0.5 }"
     )
-    found = perturbed(text, image, 400)
-    gone = (found == 101).all(1)
+    actual = perturbed(text, image, 400)
+    gone = (actual == 101).all(1)
     erased = gone[gone.any((1, 2))]
-    assert 0.42 < len(erased) / 400 < 0.58 and set(np.unique(found)) == {9, 101}, "the mean, rounded"
+    assert 0.42 < len(erased) / 400 < 0.58 and set(np.unique(actual)) == {9, 101}, "the mean, rounded"
     heights, widths = erased.any(2).sum(1), erased.any(1).sum(1)
     np.testing.assert_array_equal(erased.sum((1, 2)), heights * widths)
     areas, ratios = heights * widths / 1600, widths / heights
@@ -82,17 +82,17 @@ def test_noise_has_its_deviation(perturbed, channels):
 
 
 def test_noise_is_held_within_a_byte(perturbed):
-    found = perturbed(
+    actual = perturbed(
         "perturb_param { noise_sigma_min: 10 noise_sigma_max: 10 }", np.full((1, 32, 32), 254, np.uint8), 1
     )
-    assert found.min() > 200 and (found == 255).mean() > 0.4
+    assert actual.min() > 200 and (actual == 255).mean() > 0.4
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_blur_spreads_a_point(perturbed, channels):
-    found = perturbed("perturb_param { blur_sigma_min: 1.5 blur_sigma_max: 1.5 }", point(channels), 1)[0].astype(float)
+    actual = perturbed("perturb_param { blur_sigma_min: 1.5 blur_sigma_max: 1.5 }", point(channels), 1)[0].astype(float)
     at = np.arange(21) - 10
-    for each in found:
+    for each in actual:
         assert abs(each.sum() - 255) < 30
         assert np.sqrt((each.sum(0) * at**2).sum() / each.sum()) == pytest.approx(1.5, abs=0.25)
 
@@ -116,9 +116,9 @@ def test_corruptions_of_an_image(perturbed, picture):
     wide = np.pad(image, ((0, 0), (1, 1), (1, 1)), "edge")
     cross = [wide[:, 1:-1, 1:-1], wide[:, :-2, 1:-1], wide[:, 2:, 1:-1], wide[:, 1:-1, :-2], wide[:, 1:-1, 2:]]
     np.testing.assert_array_equal(corrupted(perturbed, picture, "erode: true"), np.min(cross, 0))
-    found = corrupted(perturbed, picture, "jpeg: 90")
-    assert 0 < abs(found - image).max() < 25
-    assert abs(corrupted(perturbed, picture, "jpeg: 5") - image).mean() > abs(found - image).mean()
+    actual = corrupted(perturbed, picture, "jpeg: 90")
+    assert 0 < abs(actual - image).max() < 25
+    assert abs(corrupted(perturbed, picture, "jpeg: 5") - image).mean() > abs(actual - image).mean()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -133,20 +133,20 @@ def test_gauss_blur_and_histograms(perturbed, channels):
 
 def test_the_order_is_nvcaffes(perturbed, picture):
     """Posterized first, inverted after it."""
-    found = corrupted(perturbed, picture, "inverse: true posterize: true")
-    np.testing.assert_array_equal(found, 255 - (picture.astype(int) // 64 * 64 + 32))
+    actual = corrupted(perturbed, picture, "inverse: true posterize: true")
+    np.testing.assert_array_equal(actual, 255 - (picture.astype(int) // 64 * 64 + 32))
 
 
 @pytest.mark.parametrize("channels, value", [(1, "255"), (3, "255"), (3, "255 value: 254 value: 253")])
 def test_salt_on_a_share_of_the_pixels(perturbed, channels, value):
     image = np.zeros((channels, 40, 40), np.uint8)
     text = f"noise_param {{ prob: 0.5 saltpepper: true saltpepper_param {{ fraction: 0.1 value: {value} }} }}"
-    found = perturbed(text, image, 100)
-    share = (found > 0).all(1).mean((1, 2))
+    actual = perturbed(text, image, 100)
+    share = (actual > 0).all(1).mean((1, 2))
     assert 0.35 < (share > 0).mean() < 0.65
     assert (share <= 0.1).all() and share[share > 0].min() > 0.08, "the same pixel may come twice"
     if " " in value:
-        assert (found[(share > 0).argmax()].max((1, 2)) == [255, 254, 253]).all()
+        assert (actual[(share > 0).argmax()].max((1, 2)) == [255, 254, 253]).all()
 
 
 @pytest.mark.parametrize(

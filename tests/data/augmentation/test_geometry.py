@@ -31,9 +31,9 @@ def warped(image, u, **fields):
 @pytest.mark.parametrize("border, mode", [("MIRRORED", "reflect"), ("REPEATED", "edge"), ("CONSTANT", "constant")])
 def test_shift_moves_by_whole_pixels(perturbed, picture, border, mode):
     seen = set()
-    for found in perturbed(f"perturb_param {{ shift_x: 3 shift_y: 1 border: {border} }}", picture, 200):
+    for actual in perturbed(f"perturb_param {{ shift_x: 3 shift_y: 1 border: {border} }}", picture, 200):
         where = [
-            (dx, dy) for dx in range(-3, 4) for dy in (-1, 0, 1) if (found == shifted(picture, dx, dy, mode)).all()
+            (dx, dy) for dx in range(-3, 4) for dy in (-1, 0, 1) if (actual == shifted(picture, dx, dy, mode)).all()
         ]
         assert len(where) == 1
         seen |= set(where)
@@ -47,14 +47,14 @@ def test_shift_goes_right_and_down(picture):
 
 
 def test_border_value(picture):
-    found = warped(
+    actual = warped(
         picture,
         [0, 0.999, 0.5, 0, 0, 0, 0],
         shift_x=4,
         border=pb.PerturbationParameter.CONSTANT,
         border_value=[7, 8, 9],
     )
-    np.testing.assert_array_equal(found[:, :, :4], np.broadcast_to([[[7]], [[8]], [[9]]], (3, 16, 4)))
+    np.testing.assert_array_equal(actual[:, :, :4], np.broadcast_to([[[7]], [[8]], [[9]]], (3, 16, 4)))
 
 
 @pytest.mark.parametrize("u, turns", [(0.0, -1), (0.5, 0), (1.0, 1)])
@@ -66,18 +66,18 @@ def test_rotation_is_against_the_clock(u, turns):
 
 
 def test_scale_enlarges_around_the_middle():
-    found = warped(ramps(21, 31), [1, 0, 0, 0, 1.0, 1, 0], scale_max=2)
-    np.testing.assert_allclose(found[0], np.broadcast_to((np.arange(31) - 15) / 2 + 15, (21, 31)), atol=0.5)
-    np.testing.assert_allclose(found[1].T, np.broadcast_to((np.arange(21) - 10) / 2 + 10, (31, 21)), atol=0.5)
+    actual = warped(ramps(21, 31), [1, 0, 0, 0, 1.0, 1, 0], scale_max=2)
+    np.testing.assert_allclose(actual[0], np.broadcast_to((np.arange(31) - 15) / 2 + 15, (21, 31)), atol=0.5)
+    np.testing.assert_allclose(actual[1].T, np.broadcast_to((np.arange(21) - 10) / 2 + 10, (31, 21)), atol=0.5)
 
 
 def test_scale_and_rotation_stay_within_their_ranges(perturbed):
     """From the slopes of the ramps: the factor is 1 over their length, the angle is their direction."""
     text = "perturb_param { scale_min: 0.5 scale_max: 2 max_rotate_degree: 30 border: REPEATED }"
     factors, angles = [], []
-    for found in perturbed(text, 5 * ramps(41, 41), 100):
-        dx = (found[0, 20, 24].astype(float) - found[0, 20, 16]) / 40
-        dy = (found[0, 24, 20].astype(float) - found[0, 16, 20]) / 40
+    for actual in perturbed(text, 5 * ramps(41, 41), 100):
+        dx = (actual[0, 20, 24].astype(float) - actual[0, 20, 16]) / 40
+        dy = (actual[0, 24, 20].astype(float) - actual[0, 16, 20]) / 40
         factors.append(1 / np.hypot(dx, dy))
         angles.append(np.degrees(np.arctan2(-dy, dx)))
     assert 0.45 < min(factors) < 0.7 and 1.7 < max(factors) < 2.2
@@ -85,8 +85,8 @@ def test_scale_and_rotation_stay_within_their_ranges(perturbed):
 
 
 def test_probabilities_are_drawn_apart(perturbed, picture):
-    found = perturbed("perturb_param { shift_prob: 0.25 shift_x: 3 shift_y: 3 }", picture, 400)
-    still = sum((image == picture).all() for image in found)
+    actual = perturbed("perturb_param { shift_prob: 0.25 shift_x: 3 shift_y: 3 }", picture, 400)
+    still = sum((image == picture).all() for image in actual)
     assert 0.7 < still / 400 < 0.83, "three in four, and one in 49 of the others"
 
 
@@ -118,18 +118,18 @@ def test_elastic_field_has_its_deviation_and_is_smooth():
 def test_elastic_distortion_moves_pixels_by_the_field(perturbed):
     """Ramps tell where each pixel came from."""
     made, size = elastic((41, 41), elastic_alpha=1.5, border=pb.PerturbationParameter.REPEATED), (41, 41)
-    found = channels_first(made.change(channels_last(5 * ramps(*size)), [], 7)) / 5
+    actual = channels_first(made.change(channels_last(5 * ramps(*size)), [], 7)) / 5
     expected = made.field(7, size) + np.stack(np.meshgrid(range(41), range(41)), -1)
-    np.testing.assert_allclose(found[0], expected[..., 0].clip(0, 40), atol=0.15)
-    np.testing.assert_allclose(found[1], expected[..., 1].clip(0, 40), atol=0.15)
+    np.testing.assert_allclose(actual[0], expected[..., 0].clip(0, 40), atol=0.15)
+    np.testing.assert_allclose(actual[1], expected[..., 1].clip(0, 40), atol=0.15)
 
 
 def test_elastic_border_and_probability(perturbed, picture):
     text = "perturb_param { elastic_prob: 0.25 elastic_alpha: 3 border: CONSTANT border_value: 255 }"
-    found = perturbed(text, picture // 2, 200)
-    changed = [(image != picture // 2).any() for image in found]
+    actual = perturbed(text, picture // 2, 200)
+    changed = [(image != picture // 2).any() for image in actual]
     assert 0.15 < np.mean(changed) < 0.35
-    assert found.max() == 255 and (picture // 2).max() < 128, "what is outside has border_value"
+    assert actual.max() == 255 and (picture // 2).max() < 128, "what is outside has border_value"
 
 
 # Sizes
@@ -142,8 +142,8 @@ def sizes(transform, text, image, count=200, phase=pb.TRAIN):
 
 def test_shorter_side_is_drawn(transform):
     text = "crop_size: 8 img_rand_resize_lower: 10 img_rand_resize_upper: 14"
-    found = sizes(transform, text, ramps(16, 32))
-    assert set(found[:, 0]) == {10, 11, 12, 13, 14} and (found[:, 1] == 2 * found[:, 0]).all()
+    actual = sizes(transform, text, ramps(16, 32))
+    assert set(actual[:, 0]) == {10, 11, 12, 13, 14} and (actual[:, 1] == 2 * actual[:, 0]).all()
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_ratio_of_the_sides(transform):
         "crop_size: 8 img_rand_resize_lower: 60 img_rand_resize_upper: 60 rand_resize_ratio_lower: 1.2 "
         "rand_resize_ratio_upper: 1.5"
     )
-    found = sizes(transform, text + " allow_upscale: true", ramps(60, 60))
-    assert (found.min(1) == 60).all() and found.max() <= 90 and found.max(1).min() >= 72
-    assert 60 < (found[:, 0] == 60).sum() < 140, "either side"
+    actual = sizes(transform, text + " allow_upscale: true", ramps(60, 60))
+    assert (actual.min(1) == 60).all() and actual.max() <= 90 and actual.max(1).min() >= 72
+    assert 60 < (actual[:, 0] == 60).sum() < 140, "either side"
     assert (sizes(transform, text + " allow_upscale: true", ramps(60, 80))[:, 1] > 71).all(), (
         "the longer side stays the longer"
     )
@@ -179,13 +179,15 @@ def test_stretch(transform):
         "crop_size: 8 vertical_stretch_lower: 0.5 vertical_stretch_upper: 0.75 horizontal_stretch_upper: 1.5 "
         "allow_upscale: true"
     )
-    found = sizes(transform, text, ramps(40, 40))
-    assert found[:, 0].min() == 20 and found[:, 0].max() == 30 and found[:, 1].min() == 40 and found[:, 1].max() == 60
+    actual = sizes(transform, text, ramps(40, 40))
+    assert (
+        actual[:, 0].min() == 20 and actual[:, 0].max() == 30 and actual[:, 1].min() == 40 and actual[:, 1].max() == 60
+    )
 
 
 def test_intels_random_size_grows(transform):
-    found = sizes(transform, "crop_size: 8 random_resize_param { min_size: 18 max_size: 20 }", ramps(16, 32))
-    assert set(found[:, 0]) == {18, 19, 20}
+    actual = sizes(transform, "crop_size: 8 random_resize_param { min_size: 18 max_size: 20 }", ramps(16, 32))
+    assert set(actual[:, 0]) == {18, 19, 20}
 
 
 def test_interpolation(transform, picture):
@@ -215,8 +217,8 @@ def test_random_part_that_shrinks_is_averaged(transform):
 
 def test_random_part_without_a_crop_keeps_the_size(transform, picture):
     made = transform("random_aspect_ratio_param { min_area_ratio: 0.3 }", picture.shape)
-    found = [made.augment(picture, i) for i in range(5)]
-    assert {image.shape for image in found} == {(3, 16, 20)} and not (found[0] == found[1]).all()
+    actual = [made.augment(picture, i) for i in range(5)]
+    assert {image.shape for image in actual} == {(3, 16, 20)} and not (actual[0] == actual[1]).all()
     assert made.augment(ramps(40, 30), 0).shape == (3, 16, 20), "images may differ in size"
 
 
@@ -243,25 +245,25 @@ def regions(transform, text, count=300):
 
 
 def test_regions_of_several_scales(transform):
-    found = regions(transform, TSN)
-    sides = {(int(round(h, -1)), int(round(w, -1))) for h, w in found[:, 2:]}
+    actual = regions(transform, TSN)
+    sides = {(int(round(h, -1)), int(round(w, -1))) for h, w in actual[:, 2:]}
     assert sides == {(100, 100), (100, 80), (80, 100), (80, 80), (80, 50), (50, 80), (50, 50)}, "50 and 100 are too far"
-    whole = found[found[:, 2] > 95]
+    whole = actual[actual[:, 2] > 95]
     assert len(set(whole[:, 1])) > 5 and whole[:, 1].max() > 15, "anywhere"
 
 
 @pytest.mark.parametrize("more, count", [("", 5), ("more_fix_crop: true", 13)])
 def test_regions_in_corners(transform, more, count):
-    found = regions(transform, f"crop_size: 60 multi_scale: true scale_ratios: 0.6 fix_crop: true {more}")
-    assert set(found[:, 2]) == set(found[:, 3]) == {60}, "the crop's size, which needs no resizing"
-    corners = {(int(top), int(left)) for top, left in found[:, :2]}
+    actual = regions(transform, f"crop_size: 60 multi_scale: true scale_ratios: 0.6 fix_crop: true {more}")
+    assert set(actual[:, 2]) == set(actual[:, 3]) == {60}, "the crop's size, which needs no resizing"
+    corners = {(int(top), int(left)) for top, left in actual[:, :2]}
     assert len(corners) == count and {(0, 0), (0, 60), (40, 0), (40, 60), (20, 30)} <= corners
 
 
 def test_fixed_crops_of_one_scale(transform):
     """Of the crop's size, which an image must have."""
-    found = regions(transform, "crop_size: 60 fix_crop: true")
-    assert {(int(top), int(left)) for top, left in found[:, :2]} == {(0, 0), (0, 60), (40, 0), (40, 60), (20, 30)}
-    assert set(found[:, 2]) == set(found[:, 3]) == {60}
+    actual = regions(transform, "crop_size: 60 fix_crop: true")
+    assert {(int(top), int(left)) for top, left in actual[:, :2]} == {(0, 0), (0, 60), (40, 0), (40, 60), (20, 30)}
+    assert set(actual[:, 2]) == set(actual[:, 3]) == {60}
     with pytest.raises(CaffeliteError, match="crop_size is larger than the image"):
         transform("crop_size: 60 fix_crop: true", (2, 100, 120)).augment(ramps(50, 120)[:2], 0)

@@ -98,12 +98,12 @@ def signatures(source: str) -> dict[str, tuple[list[tuple[bool, np.dtype]], bool
     aliases = {name: kind for kind, name in re.findall(r"^typedef ([\w ]+) (\w+);", source, re.M)} | {"byte": "byte"}
     kernels = {}
     for name, parameters, body in re.findall(r"^KERNEL (\w+)\(([^)]*)\) \{(.*?)^\}", source, re.M | re.S):
-        found = []
+        actual = []
         for parameter in parameters.split(","):
             kind = re.sub(r"\bconst\b", "", parameter.replace("*", " * ")).split()[:-1]
             words = " ".join(k for k in kind if k != "*")
-            found.append(("*" in kind, np.dtype(TYPES[aliases.get(words, words)])))
-        kernels[name] = found, bool(WAITING.search(body))
+            actual.append(("*" in kind, np.dtype(TYPES[aliases.get(words, words)])))
+        kernels[name] = actual, bool(WAITING.search(body))
     return kernels
 
 

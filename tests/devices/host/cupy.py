@@ -68,8 +68,8 @@ class Stream(streams.Stream):
 
     def use(self):
         if self.device_id != self.here.device:
-            found = f"({self.device_id}) does not match with the current device ({self.here.device})"
-            raise RuntimeError(f"The device that the stream is created on {found}")
+            actual = f"({self.device_id}) does not match with the current device ({self.here.device})"
+            raise RuntimeError(f"The device that the stream is created on {actual}")
         self.here.streams[self.device_id] = self
 
     def __enter__(self):
