@@ -22,7 +22,7 @@ class Spfilter(ArrayLayer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         *maps, weights = bottoms
         if len(self.spec.top) != len(maps):
-            raise self.error(f"has {len(self.spec.top)} top blobs", "top", expected=f"{len(maps)}")
+            raise self.error(f"has {len(self.spec.top)} top blobs", "top", expected=f"{len(maps)}", outer=True)
         for i, shape in enumerate(maps):
             require.channels(self, bottoms, i)
             count, places = shape[0], math.prod(shape[2:])
