@@ -18,6 +18,7 @@ from ... import caffelite_pb2 as pb
 from ... import devices, prototxt, user_modules
 from ...data import images
 from ...data.images import encode_png, resize
+from ...deploy.annotate import coloured, pixel_classes, shares
 from ...deploy.classify import Classifier, Prediction
 from ...deploy.detect import LEAST_SCORE, Detector, detects
 from ...deploy.hierarchy import Hierarchy
@@ -31,6 +32,17 @@ from . import client
 from .deploy_weights import choose_weights, load_named_weights
 
 LONGEST = 1280  # pixels of a side of the picture that an answer has
+
+
+def shown(picture: np.ndarray, is_rgb: bool) -> np.ndarray:
+    """H×W×3, red, green, blue, or H×W, of a decoded image C×H×W, reduced to LONGEST pixels."""
+    scale = LONGEST / max(picture.shape[1:])
+    if scale < 1:
+        height, width = (max(1, round(side * scale)) for side in picture.shape[1:])
+        picture = resize(np.ascontiguousarray(picture), height, width, "INTER_AREA")
+    if len(picture) == 1:
+        return picture[0]
+    return (picture if is_rgb else picture[::-1]).transpose(1, 2, 0)
 
 
 class OpenDetector:
@@ -55,6 +67,7 @@ class OpenDetector:
             "shape": list(self._detector.preparation.shape),
             "classifies": False,
             "detects": True,
+            "segments": False,
             "seconds": self._opened,
         }
 
@@ -72,18 +85,8 @@ class OpenDetector:
         height, width = picture.shape[1:]
         boxes = [each.record() for each in detected.detections[: content.get("top") or None]]
         result = {"seconds": detected.seconds, "notes": detected.notes, "width": width, "height": height}
-        return {**result, "detections": boxes}, [encode_png(self._shown(picture))]
-
-    def _shown(self, picture: np.ndarray) -> np.ndarray:
-        """H×W×3, red, green, blue, or H×W, of a decoded image, reduced to LONGEST pixels."""
-        scale = LONGEST / max(picture.shape[1:])
-        if scale < 1:
-            height, width = (max(1, round(side * scale)) for side in picture.shape[1:])
-            picture = resize(np.ascontiguousarray(picture), height, width, "INTER_AREA")
-        if len(picture) == 1:
-            return picture[0]
         is_rgb = self._detector.preparation.deploy.channel_order == pb.DeployParameter.RGB
-        return (picture if is_rgb else picture[::-1]).transpose(1, 2, 0)
+        return {**result, "detections": boxes}, [encode_png(shown(picture, is_rgb))]
 
 
 ANSWERS = 5  # of a classifier, where the request names no number
@@ -92,10 +95,9 @@ SALIENCY_SAMPLES = 8
 
 
 class OpenClassifier:
-    """A deploy net that classifies, with the weights that it names.
+    """A deploy net that classifies an image, or its pixels, with the weights that it names.
 
-    Errors: those of `Classifier`; it has scores for each pixel; it names no weights; no layer of the weights is in the
-    net.
+    Errors: those of `Classifier`; it names no weights; no layer of the weights is in the net.
     """
 
     def __init__(self, document: Document):
@@ -103,9 +105,6 @@ class OpenClassifier:
         self._document = document
         self._dev = devices.open_device()
         self._classifier = Classifier(self._document, self._dev)
-        if self._classifier.pixels:
-            remedy = "colour an image by its classes: caffelite classify -annotate"
-            raise CaffeliteError("the net has scores for each pixel, which pages do not show", remedy=remedy)
         load_named_weights(self._classifier.net, document)
         self._classifier.warm_up()
         self._explained: ExplainedNet | None = None
@@ -114,7 +113,8 @@ class OpenClassifier:
         self._opened = time.perf_counter() - started
 
     def describe(self) -> dict[str, Any]:
-        """name; labels; shape C×H×W of the input; classifies, detects: the kind of the answer; seconds to open."""
+        """name; labels; shape C×H×W of the input; classifies, detects, segments: the kind of the answer; seconds to
+        open."""
         message = self._document.message
         return {
             "name": message.name,
@@ -122,12 +122,15 @@ class OpenClassifier:
             "shape": list(self._classifier.preparation.shape),
             "classifies": self._classifier.classifies,
             "detects": False,
+            "segments": bool(self._classifier.pixels),
             "seconds": self._opened,
         }
 
     def answer(self, content: dict[str, Any], payloads: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The answer to a request by its "op"; its first part is the image. Errors: no such operation."""
         operations = {"classify": self._classify, "layers": self._layers, "saliency": self._saliency}
+        if self._classifier.pixels:
+            operations = {"classify": self._segment}
         if content["op"] not in operations:
             raise CaffeliteError("no such operation", found=str(content["op"]))
         return operations[content["op"]](content, payloads[0])
@@ -147,6 +150,27 @@ class OpenClassifier:
         fitted, _ = preparation.fitted(decoded)
         seen = preparation.pixels(fitted, preparation.views(fitted))
         return result, [encode_png(seen)]
+
+    def _segment(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        """answers: the classes of the most pixels, each with its share; notes; seconds. Part 0: the image, colored by
+        the classes of its pixels, PNG. Errors: an option of classifiers."""
+        for name in ("oversample", "hierarchy"):
+            if content.get(name):
+                raise CaffeliteError(f"{name} is for classifiers of images, and the net classifies pixels")
+        labels, preparation = self._classifier.labels, self._classifier.preparation
+        decoded = preparation.decode(image)
+        (prediction,) = self._classifier.predictions([image])
+        classes = pixel_classes(prediction.scores, self._classifier.output.shape[1:], decoded.shape[1:])
+        of_classes = shares(classes, len(labels))
+        best = [i for i in (-of_classes).argsort(kind="stable").tolist() if of_classes[i] > 0]
+        answers = [
+            {"label": labels[i], "class": i, "score": float(of_classes[i])}
+            for i in best[: content.get("top") or ANSWERS]
+        ]
+        is_rgb = preparation.deploy.channel_order == pb.DeployParameter.RGB
+        picture = coloured(decoded[::-1] if is_rgb and len(decoded) > 1 else decoded, classes, len(labels))
+        result = {"seconds": prediction.seconds, "notes": prediction.notes, "answers": answers, "segments": True}
+        return result, [encode_png(shown(picture, is_rgb=False))]
 
     def _best(self, prediction: Prediction, top: int) -> list[dict[str, Any]]:
         labels = self._classifier.labels

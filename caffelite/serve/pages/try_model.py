@@ -128,7 +128,8 @@ def describe(request: Request) -> Response:
 
 
 def classify(request: Request, fields: page.Fields) -> Response:
-    """The answers for an image, and what the net sees; of a net that detects objects, its boxes and the image."""
+    """The answers for an image, and what the net sees; of a net that detects objects, its boxes and the image; of one
+    that classifies pixels, the shares of classes and the colored image."""
     content: dict[str, Any] = {
         "op": "classify",
         "top": page.number(page.text_field(fields, "top", ""), "top", 1, MOST_TOP, 0),
@@ -258,8 +259,8 @@ def correct(request: Request, fields: page.Fields) -> Response:
     config = page.config_of(request)
     net = page.text_field(fields, "net")
     info = worker_of(request, net).open()
-    if info["detects"]:
-        raise CaffeliteError("a net that detects objects has no class for an image")
+    if info["detects"] or info["segments"]:
+        raise CaffeliteError("a net that detects objects or classifies pixels has no class for an image")
     labels = info["labels"]
     number = page.number(page.text_field(fields, "class"), "class", 0, len(labels) - 1, 0)
     chosen = safe_name(page.text_field(fields, "set", "corrected"))

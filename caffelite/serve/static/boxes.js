@@ -1,4 +1,4 @@
-// The boxes of a net that detects objects: drawn over the image, and as a table.
+// The boxes of a net that detects objects: drawn over the image, and as a table. The colors of one that classifies pixels.
 
 const SVG = "http://www.w3.org/2000/svg";
 const LETTERS = 13; // pixels of the screen
@@ -34,6 +34,16 @@ export function showBoxes(place, found) {
   const fit = () => sizeLetters(svg, found);
   new ResizeObserver(fit).observe(svg);
   fit();
+}
+
+/** Shows the image of an answer, colored by the classes of its pixels. */
+export function showColored(place, found) {
+  const picture = element("div", undefined, "shot");
+  const image = element("img");
+  [image.src, image.alt] = [found.seen, "The image, colored by the classes of its pixels"];
+  picture.append(image);
+  place.replaceChildren(picture);
+  place.hidden = false;
 }
 
 function mark(one) {

@@ -1,6 +1,6 @@
 // The page "try": where an image comes from, and the answers of one or two models for it.
 
-import { showBoxes } from "./boxes.js";
+import { showBoxes, showColored } from "./boxes.js";
 
 const values = JSON.parse(document.getElementById("values").textContent);
 const panels = [...document.querySelectorAll(".answer")];
@@ -68,10 +68,15 @@ function show(panel, found) {
   }
   const best = found.answers[0];
   part(panel, "best").textContent = best.label;
+  panel.dataset.best = best.label;
+  part(panel, "scores").replaceChildren(...found.answers.map((a) => row(a.label, a.score, percent(a.score))));
+  if (found.segments) {
+    showColored(part(panel, "boxes"), found);
+    return;
+  }
   const seen = part(panel, "seen");
   seen.src = found.seen;
   seen.hidden = false;
-  part(panel, "scores").replaceChildren(...found.answers.map((a) => row(a.label, a.score, percent(a.score))));
   part(panel, "general-box").hidden = !found.general;
   part(panel, "general").replaceChildren(
     ...(found.general ?? []).map((g) => row(g.name, g.score, `${percent(g.score)}`)),
@@ -80,7 +85,6 @@ function show(panel, found) {
   part(panel, "correct").hidden = false;
   part(panel, "labels").value = String(best.class);
   part(panel, "kept").textContent = "";
-  panel.dataset.best = best.label;
 }
 
 // One question at a time: of images that arrive while the answer is computed, only the last one is asked about.
@@ -103,6 +107,7 @@ async function ask() {
 /** The fields of a request, by what the model answers. */
 function fieldsOf(panel) {
   if (panel.dataset.detects) return { threshold: byId("threshold").value };
+  if (panel.dataset.segments) return { top: "5" };
   const fields = { top: "5", hierarchy: byId("hierarchy").value.trim() };
   return byId("oversample").checked ? { ...fields, oversample: "on" } : fields;
 }
@@ -190,16 +195,18 @@ async function openPanel(panel) {
   const options = info.labels.map((label, number) => element("option", label, { value: String(number) }));
   part(panel, "labels").append(...options);
   if (info.detects) panel.dataset.detects = "true";
-  part(panel, "explain").hidden = info.detects;
+  if (info.segments) panel.dataset.segments = "true";
+  part(panel, "explain").hidden = info.detects || info.segments;
   panel.dataset.ready = "true";
 }
 
-/** Shows the options that the models have. A detector begins with files, because nobody draws what it finds. */
+/** Shows the options that the models have. Without a classifier the page begins with files: nobody draws what the others find. */
 function showOptions(choose) {
   const detectors = panels.filter((panel) => panel.dataset.detects).length;
+  const classifiers = panels.filter((panel) => !panel.dataset.detects && !panel.dataset.segments).length;
   for (const each of document.querySelectorAll("[data-for=boxes]")) each.hidden = !detectors;
-  for (const each of document.querySelectorAll("[data-for=classes]")) each.hidden = detectors === panels.length;
-  if (detectors === panels.length && !image && !byId("from-draw").hidden) choose(byId("tab-image"));
+  for (const each of document.querySelectorAll("[data-for=classes]")) each.hidden = !classifiers;
+  if (!classifiers && !image && !byId("from-draw").hidden) choose(byId("tab-image"));
 }
 
 // Sources of images
