@@ -412,12 +412,11 @@ class _Pixels:
         return image, pixel_classes(one.scores, self.net.output.shape[1:], image.shape[1:])
 
     def entry(self, one: Any) -> dict[str, Any]:
-        from ..deploy.annotate import shares
+        from ..deploy.annotate import ranked_shares
 
         labels = self.net.labels
-        of_classes = shares(self._classes(one)[1], len(labels))
-        best = [i for i in (-of_classes).argsort(kind="stable").tolist() if of_classes[i] > 0][: self.count]
-        return {"answers": [{"label": labels[i], "class": i, "share": float(of_classes[i])} for i in best]}
+        ranked = ranked_shares(self._classes(one)[1], len(labels))[: self.count]
+        return {"answers": [{"label": labels[i], "class": i, "share": share} for i, share in ranked]}
 
     def lines(self, entry: dict[str, Any]) -> list[str]:
         return [f"  {100 * answer['share']:5.1f} %  {answer['label']}" for answer in entry["answers"]]

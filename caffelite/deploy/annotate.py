@@ -85,9 +85,11 @@ def pixel_classes(scores: np.ndarray, shape: tuple[int, ...], size: tuple[int, i
     return classes if classes.shape == size else resize(classes[None], *size, "INTER_NEAREST")[0]
 
 
-def shares(classes: np.ndarray, count: int) -> np.ndarray:
-    """(count): the share of pixels of each class."""
-    return np.bincount(classes.ravel(), minlength=count) / classes.size
+def ranked_shares(classes: np.ndarray, count: int) -> list[tuple[int, float]]:
+    """(class, its share of the pixels) of the classes that an image has, the largest share first. classes: H×W, below
+    ``count``."""
+    shares = np.bincount(classes.ravel(), minlength=count) / classes.size
+    return [(i, float(shares[i])) for i in (-shares).argsort(kind="stable").tolist() if shares[i] > 0]
 
 
 def coloured(image: np.ndarray, classes: np.ndarray, count: int) -> np.ndarray:

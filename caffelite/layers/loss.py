@@ -1,4 +1,4 @@
-"""Losses of scores and labels."""
+"""Losses: one number for a batch, of scores or features against labels or other features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling of images and of axes beyond."""
+"""Pooling over windows of images, of frames, and of any number of axes."""
 
 from __future__ import annotations
 

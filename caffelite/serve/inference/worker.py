@@ -18,7 +18,7 @@ from ... import caffelite_pb2 as pb
 from ... import devices, prototxt, user_modules
 from ...data import images
 from ...data.images import encode_png, resize
-from ...deploy.annotate import coloured, pixel_classes, shares
+from ...deploy.annotate import coloured, pixel_classes, ranked_shares
 from ...deploy.classify import Classifier, Prediction
 from ...deploy.detect import LEAST_SCORE, Detector, detects
 from ...deploy.hierarchy import Hierarchy
@@ -161,15 +161,11 @@ class OpenClassifier:
         decoded = preparation.decode(image)
         (prediction,) = self._classifier.predictions([image])
         classes = pixel_classes(prediction.scores, self._classifier.output.shape[1:], decoded.shape[1:])
-        of_classes = shares(classes, len(labels))
-        best = [i for i in (-of_classes).argsort(kind="stable").tolist() if of_classes[i] > 0]
-        answers = [
-            {"label": labels[i], "class": i, "score": float(of_classes[i])}
-            for i in best[: content.get("top") or ANSWERS]
-        ]
+        ranked = ranked_shares(classes, len(labels))[: content.get("top") or ANSWERS]
+        answers = [{"label": labels[i], "class": i, "score": share} for i, share in ranked]
         is_rgb = preparation.deploy.channel_order == pb.DeployParameter.RGB
         picture = coloured(decoded[::-1] if is_rgb and len(decoded) > 1 else decoded, classes, len(labels))
-        result = {"seconds": prediction.seconds, "notes": prediction.notes, "answers": answers, "segments": True}
+        result = {"seconds": prediction.seconds, "notes": prediction.notes, "answers": answers}
         return result, [encode_png(shown(picture, is_rgb=False))]
 
     def _best(self, prediction: Prediction, top: int) -> list[dict[str, Any]]:

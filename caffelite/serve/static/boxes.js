@@ -5,45 +5,45 @@ const LETTERS = 13; // pixels of the screen
 const COLOURS = 8;
 
 function element(kind, text, className) {
-  const found = document.createElement(kind);
-  if (text !== undefined) found.textContent = text;
-  if (className) found.className = className;
-  return found;
+  const result = document.createElement(kind);
+  if (text !== undefined) result.textContent = text;
+  if (className) result.className = className;
+  return result;
 }
 
 function drawn(kind, values = {}) {
-  const found = document.createElementNS(SVG, kind);
-  for (const [name, value] of Object.entries(values)) found.setAttribute(name, value);
-  return found;
+  const result = document.createElementNS(SVG, kind);
+  for (const [name, value] of Object.entries(values)) result.setAttribute(name, value);
+  return result;
 }
 
 /** Shows the answer of /try/classify: the image with boxes, the best on top, and a table with a row for each. */
-export function showBoxes(place, found) {
+export function showBoxes(container, result) {
   const picture = element("div", undefined, "shot");
   const image = element("img");
-  [image.src, image.alt] = [found.seen, "The image with its boxes"];
-  const svg = drawn("svg", { viewBox: `0 0 ${found.width} ${found.height}`, "aria-hidden": "true" });
+  [image.src, image.alt] = [result.seen, "The image with its boxes"];
+  const svg = drawn("svg", { viewBox: `0 0 ${result.width} ${result.height}`, "aria-hidden": "true" });
   picture.append(image, svg);
   const body = element("tbody");
-  const marks = found.detections.map((one) => mark(one));
+  const marks = result.detections.map((one) => mark(one));
   svg.append(...marks.toReversed());
-  found.detections.forEach((one, i) => body.append(row(one, marks[i])));
-  place.replaceChildren(picture);
-  if (marks.length) place.append(table(body));
-  place.hidden = false;
-  const fit = () => sizeLetters(svg, found);
+  result.detections.forEach((one, i) => body.append(row(one, marks[i])));
+  container.replaceChildren(picture);
+  if (marks.length) container.append(table(body));
+  container.hidden = false;
+  const fit = () => sizeLetters(svg, result);
   new ResizeObserver(fit).observe(svg);
   fit();
 }
 
 /** Shows the image of an answer, colored by the classes of its pixels. */
-export function showColored(place, found) {
+export function showColored(container, result) {
   const picture = element("div", undefined, "shot");
   const image = element("img");
-  [image.src, image.alt] = [found.seen, "The image, colored by the classes of its pixels"];
+  [image.src, image.alt] = [result.seen, "The image, colored by the classes of its pixels"];
   picture.append(image);
-  place.replaceChildren(picture);
-  place.hidden = false;
+  container.replaceChildren(picture);
+  container.hidden = false;
 }
 
 function mark(one) {
@@ -62,10 +62,10 @@ function score(one) {
 }
 
 /** Letters keep their size on the screen, and stay within the image. */
-function sizeLetters(svg, found) {
+function sizeLetters(svg, result) {
   const box = svg.getBoundingClientRect();
   if (!box.width || !box.height) return;
-  const size = LETTERS * Math.max(found.width / box.width, found.height / box.height);
+  const size = LETTERS * Math.max(result.width / box.width, result.height / box.height);
   svg.setAttribute("font-size", size);
   for (const text of svg.querySelectorAll("text")) {
     const top = Number(text.dataset.top);
@@ -90,15 +90,15 @@ function row(one, group) {
 }
 
 function table(body) {
-  const found = element("table", undefined, "rows");
+  const result = element("table", undefined, "rows");
   const head = element("thead");
   const names = element("tr");
   for (const name of ["label", "score", "xmin", "ymin", "xmax", "ymax"]) {
     names.append(element("th", name, name === "label" ? "" : "number"));
   }
   head.append(names);
-  found.append(head, body);
+  result.append(head, body);
   const scroll = element("div", undefined, "scroll flat");
-  scroll.append(found);
+  scroll.append(result);
   return scroll;
 }

@@ -7,9 +7,9 @@ const panels = [...document.querySelectorAll(".answer")];
 const WAIT = 700; // milliseconds between looks at a job
 
 function element(name, text, properties = {}) {
-  const found = Object.assign(document.createElement(name), properties);
-  if (text !== undefined) found.textContent = text;
-  return found;
+  const result = Object.assign(document.createElement(name), properties);
+  if (text !== undefined) result.textContent = text;
+  return result;
 }
 
 const part = (panel, name) => panel.querySelector(`[data-part="${name}"]`);
@@ -40,9 +40,9 @@ async function send(address, net, fields = {}) {
   form.set("image", image, "image.png");
   for (const [name, value] of Object.entries(fields)) form.set(name, value);
   const answer = await fetch(address, { method: "POST", body: form, headers: { Accept: "application/json" } });
-  const found = await answer.json();
-  if (!answer.ok) throw new Error(found.error ?? answer.status);
-  return found;
+  const result = await answer.json();
+  if (!answer.ok) throw new Error(result.error ?? answer.status);
+  return result;
 }
 
 function row(name, share, text) {
@@ -55,31 +55,31 @@ function row(name, share, text) {
 
 const percent = (share) => `${(100 * share).toFixed(2)} %`;
 
-function show(panel, found) {
+function show(panel, result) {
   part(panel, "error").textContent = "";
-  const notes = found.notes.length ? ` · ${found.notes.join(", ")}` : "";
-  part(panel, "facts").textContent = `${(1000 * found.seconds).toFixed(1)} ms${notes}`;
-  if (found.detections) {
-    const count = found.detections.length;
+  const notes = result.notes.length ? ` · ${result.notes.join(", ")}` : "";
+  part(panel, "facts").textContent = `${(1000 * result.seconds).toFixed(1)} ms${notes}`;
+  if (result.detections) {
+    const count = result.detections.length;
     part(panel, "best").textContent = count ? `${count} object${count > 1 ? "s" : ""}` : "nothing found";
-    showBoxes(part(panel, "boxes"), found);
+    showBoxes(part(panel, "boxes"), result);
     panel.dataset.count = String(count);
     return;
   }
-  const best = found.answers[0];
+  const best = result.answers[0];
   part(panel, "best").textContent = best.label;
   panel.dataset.best = best.label;
-  part(panel, "scores").replaceChildren(...found.answers.map((a) => row(a.label, a.score, percent(a.score))));
-  if (found.segments) {
-    showColored(part(panel, "boxes"), found);
+  part(panel, "scores").replaceChildren(...result.answers.map((a) => row(a.label, a.score, percent(a.score))));
+  if (panel.dataset.segments) {
+    showColored(part(panel, "boxes"), result);
     return;
   }
   const seen = part(panel, "seen");
-  seen.src = found.seen;
+  seen.src = result.seen;
   seen.hidden = false;
-  part(panel, "general-box").hidden = !found.general;
+  part(panel, "general-box").hidden = !result.general;
   part(panel, "general").replaceChildren(
-    ...(found.general ?? []).map((g) => row(g.name, g.score, `${percent(g.score)}`)),
+    ...(result.general ?? []).map((g) => row(g.name, g.score, `${percent(g.score)}`)),
   );
   for (const name of ["layers-button", "saliency-button"]) part(panel, name).disabled = false;
   part(panel, "correct").hidden = false;
@@ -118,9 +118,9 @@ async function askOnce(mine) {
       panel.setAttribute("aria-busy", "true");
       try {
         await opened.get(panel);
-        const found = await send("/try/classify", panel.dataset.net, fieldsOf(panel));
+        const result = await send("/try/classify", panel.dataset.net, fieldsOf(panel));
         if (mine !== round) return;
-        show(panel, found);
+        show(panel, result);
         if (part(panel, "layers").childElementCount) await showLayers(panel);
         if (part(panel, "saliency").childElementCount) await showSaliency(panel);
       } catch (error) {
@@ -152,13 +152,13 @@ async function showLayers(panel) {
 }
 
 async function showSaliency(panel) {
-  const found = await send("/try/saliency", panel.dataset.net, { class: part(panel, "labels").value });
-  const names = { input: "input", saliency: "gradient", gradcam: `Grad-CAM, ${found.layer}` };
+  const result = await send("/try/saliency", panel.dataset.net, { class: part(panel, "labels").value });
+  const names = { input: "input", saliency: "gradient", gradcam: `Grad-CAM, ${result.layer}` };
   part(panel, "saliency").replaceChildren(
-    ...Object.entries(found.pictures).map(([name, src]) => {
+    ...Object.entries(result.pictures).map(([name, src]) => {
       const figure = element("figure");
       figure.append(element("img", undefined, { src, alt: names[name], className: "pixel" }));
-      figure.append(element("figcaption", `${names[name]}, class ${found.label}`));
+      figure.append(element("figcaption", `${names[name]}, class ${result.label}`));
       return figure;
     }),
   );
@@ -379,14 +379,14 @@ async function showSamples() {
   const set = byId("data").value;
   if (!set) return;
   const answer = await fetch(`/data/samples.json?path=${encodeURIComponent(set)}&start=${firstSample}&count=${SAMPLES}`);
-  const found = await answer.json();
+  const result = await answer.json();
   if (!answer.ok) {
-    byId("thumbs").replaceChildren(element("p", found.error, { className: "message" }));
+    byId("thumbs").replaceChildren(element("p", result.error, { className: "message" }));
     return;
   }
-  firstSample = firstSample + SAMPLES < found.total ? firstSample + SAMPLES : 0;
+  firstSample = firstSample + SAMPLES < result.total ? firstSample + SAMPLES : 0;
   byId("thumbs").replaceChildren(
-    ...found.samples.map((sample) => {
+    ...result.samples.map((sample) => {
       const button = element("button", undefined, { type: "button" });
       button.append(element("img", undefined, { src: sample.image, alt: "" }), element("span", sample.label));
       button.addEventListener("click", async () => {
