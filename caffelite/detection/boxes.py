@@ -7,8 +7,6 @@ boxes less than a pixel apart still overlap. Sources: weiliu89/caffe (branch ssd
 rbgirshick/py-faster-rcnn lib/nms and lib/fast_rcnn/bbox_transform.py.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

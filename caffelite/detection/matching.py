@@ -3,8 +3,6 @@
 Source: weiliu89/caffe (branch ssd) src/caffe/util/bbox_util.cpp (MatchBBox, MineHardExamples).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 UNMATCHED, EXCLUDED = -1, -2

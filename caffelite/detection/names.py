@@ -1,7 +1,5 @@
 """Text files about a detection data set: names of classes, and names and sizes of images."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Sources: weiliu89/caffe (branch ssd) src/caffe/util/bbox_util.cpp (ComputeAP); c
 PythonAPI/pycocotools/cocoeval.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of detections in the formats of VOC, COCO and ILSVRC, as DetectionOutput writes them."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

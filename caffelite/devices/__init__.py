@@ -6,8 +6,6 @@ workspace belongs to the device. Devices do not depend on prototxts or layers. p
 interface, ops.py the operations.
 """
 
-from __future__ import annotations
-
 import threading
 import weakref
 

@@ -1,7 +1,5 @@
 """The algorithms that a CPU's convolutions can take, and their workspace, as plain values; requires no device."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

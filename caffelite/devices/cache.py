@@ -1,7 +1,5 @@
 """Choices of devices, as selected plans, kept between runs."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

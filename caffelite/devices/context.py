@@ -1,7 +1,5 @@
 """The execution context: the state that each net on a shared device has separately."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

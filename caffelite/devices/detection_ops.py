@@ -1,7 +1,5 @@
 """The operations of detectors, as in ops.py."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

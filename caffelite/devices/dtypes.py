@@ -1,7 +1,5 @@
 """The dtypes of 16-bit floating-point arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # NumPy has no bfloat16: arrays of it hold its bits as unsigned integers. Nets request it for every 16-bit blob; a

@@ -4,8 +4,6 @@ A formula is Python arithmetic over named arrays and constants with the function
 Numbers take the array's type, so that a float32 net computes in float32 on every device.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The interface of the links between the devices that hold the pieces of one net."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 

@@ -5,8 +5,6 @@ otherwise. A gradient that is None is not computed. ``bad`` (int64, one element)
 number that names nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar

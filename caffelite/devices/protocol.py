@@ -3,8 +3,6 @@
 All devices have these members with these signatures: tests/devices/test_conformance.py compares them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """What builds the operations of a device, by type of operation."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar

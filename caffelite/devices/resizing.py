@@ -1,7 +1,5 @@
 """The geometry of bilinear interpolation, the same on every device."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

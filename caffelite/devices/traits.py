@@ -1,7 +1,5 @@
 """The properties of a device that the net compiler uses, as plain values; requires no device and no driver."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 LITTLE_WORK = 1 << 27  # multiply-adds that a GPU does in some 2 us, as long as it takes to launch a kernel: an estimate

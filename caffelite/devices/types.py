@@ -1,7 +1,5 @@
 """The types that the interfaces of devices are written with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """The geometry of a sliding window."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """Layer types. A type is a class (or formula) in one file of this package or of a family, registered by name."""
 
-from __future__ import annotations
-
 from .. import caffelite_pb2 as pb
 from ..errors import Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig

@@ -1,7 +1,5 @@
 """Accuracy: the fraction of samples whose label is among the highest scores."""
 
-from __future__ import annotations
-
 from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device

@@ -1,7 +1,5 @@
 """Activations: element-wise formulas of one bottom of any shape, and layers that drop or weigh its values."""
 
-from __future__ import annotations
-
 import math
 
 from .. import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """ArgMax: the indices of the largest values."""
 
-from __future__ import annotations
-
 import math
 
 from ..devices import ops

@@ -1,7 +1,5 @@
 """Losses that are NumPy-like code over whole arrays, the same on every device."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

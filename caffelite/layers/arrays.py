@@ -1,7 +1,5 @@
 """A layer whose mathematics is NumPy-like code over whole arrays, the same on every device."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from types import ModuleType

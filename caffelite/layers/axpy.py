@@ -1,7 +1,5 @@
 """Axpy of SENet: a product by channels and a sum."""
 
-from __future__ import annotations
-
 import math
 
 from ..devices.formula import Formula

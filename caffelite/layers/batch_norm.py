@@ -1,7 +1,5 @@
 """Batch normalisation, optionally fused with a following Scale, sum and ReLU."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

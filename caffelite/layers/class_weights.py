@@ -1,7 +1,5 @@
 """Class weights of losses: from fields, a text file, or measured from the labels of the training set."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a layer type declares: how it may be wired and stored, and what its passes read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from .config import LayerConfig, Shape

@@ -1,7 +1,5 @@
 """Concat and Slice: several blobs along an axis of one."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """What the compiler decides about every layer before it is bound to a device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

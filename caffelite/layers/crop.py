@@ -1,7 +1,5 @@
 """Crop: a region of the bottom."""
 
-from __future__ import annotations
-
 from . import require
 from .compilation import Which
 from .facets import Coordinates

@@ -1,7 +1,5 @@
 """Layers without bottoms, which provide a net's inputs."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Iterator

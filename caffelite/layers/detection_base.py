@@ -1,7 +1,5 @@
 """What layers of detectors of several families share: their classes and objects, and which detections are right."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layers with outputs that several devices can compute a part of each."""
 
-from __future__ import annotations
-
 from typing import TypeGuard
 
 from .. import caffelite_pb2 as pb

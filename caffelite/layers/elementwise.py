@@ -1,7 +1,5 @@
 """Layers that are a formula of one bottom."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

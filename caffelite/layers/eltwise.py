@@ -1,7 +1,5 @@
 """Eltwise: combines blobs of the same shape element by element."""
 
-from __future__ import annotations
-
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device

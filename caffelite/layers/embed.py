@@ -1,7 +1,5 @@
 """Embed: the rows of a table that integers select, as InnerProduct on one-hot inputs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

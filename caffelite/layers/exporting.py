@@ -1,7 +1,5 @@
 """What writes a layer as ONNX operators: registered in ``onnx.py`` beside the layers, called by the export."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 

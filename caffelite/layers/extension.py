@@ -1,7 +1,5 @@
 """Layer types of users: ``layer`` registers a class with the message that it declares, ``elementwise`` a formula."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import logging

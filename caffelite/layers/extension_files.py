@@ -3,8 +3,6 @@
 Loading runs code, so it happens only where Python layers may import modules (see ``user_modules``).
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """What layers are asked that get their tops from outside: from a source, or from the user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

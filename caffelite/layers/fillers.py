@@ -1,8 +1,6 @@
 """Fillers: the initial values of parameter blobs, as pure functions of the filler, the shape and the key, the same on
 every device."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Layers that run others, which alone read their top, as part of their own step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..devices.protocol import Device

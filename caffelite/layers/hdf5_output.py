@@ -1,7 +1,5 @@
 """HDF5Output, which writes blobs into a file."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

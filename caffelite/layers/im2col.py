@@ -1,7 +1,5 @@
 """Im2col: the values of each window, as channels."""
 
-from __future__ import annotations
-
 import math
 
 from ..devices.protocol import Device

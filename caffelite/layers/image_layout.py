@@ -1,7 +1,5 @@
 """Layers that also work on images stored as N×H×W×C."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..devices.formula import Formula

@@ -1,7 +1,5 @@
 """InfogainLoss: a log loss with a weight for each pair of label and class."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """InnerProduct: a fully connected layer, of learned weights or of another blob."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Protocol
 

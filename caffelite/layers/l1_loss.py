@@ -1,7 +1,5 @@
 """Losses of Caffe's forks that sum a function of a - b: L1Loss (NVCaffe) and SmoothL1Loss (detectors, Intel Caffe)."""
 
-from __future__ import annotations
-
 import math
 import re
 

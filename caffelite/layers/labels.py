@@ -1,7 +1,5 @@
 """Formulas that compare classes with labels, and what is said of a label that is no class."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..devices import ops

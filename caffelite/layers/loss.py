@@ -1,7 +1,5 @@
 """Losses: one number for a batch, of scores or features against labels or other features."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

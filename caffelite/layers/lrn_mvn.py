@@ -1,7 +1,5 @@
 """Mean-variance normalisation and local response normalisation."""
 
-from __future__ import annotations
-
 import math
 
 from .. import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """A layer's message: its position in the file, and errors that state the position."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .. import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """Normalize of SSD and NormFace: values divided by their norm."""
 
-from __future__ import annotations
-
 import math
 
 from .. import caffelite_pb2 as pb

@@ -1,8 +1,6 @@
 """ONNX operators of the layers of this package. A layer that no operator computes as Caffe does is an error, not
 approximated."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Padding: images with more pixels around them."""
 
-from __future__ import annotations
-
 from . import require
 from .layer import Layer, Shape, register
 

@@ -1,7 +1,5 @@
 """Pooling over windows of images, of frames, and of any number of axes."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

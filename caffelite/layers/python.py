@@ -1,7 +1,5 @@
 """Layers that users write in Python, over NumPy arrays on every device."""
 
-from __future__ import annotations
-
 import math
 import types
 from pathlib import Path

@@ -5,8 +5,6 @@ or CAFFELITE_PYTHON) that has the module, or the calling program has imported th
 native message that the layer also has go before param_str.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """Recurrent layers over sequences, time first: (T, N, ...)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

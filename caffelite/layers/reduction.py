@@ -1,7 +1,5 @@
 """Reduction: sums and means over axes."""
 
-from __future__ import annotations
-
 import math
 
 from .. import caffelite_pb2 as pb

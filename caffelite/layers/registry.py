@@ -1,7 +1,5 @@
 """A registry of classes by name that finds those of families of layers when they are needed."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil

@@ -1,7 +1,5 @@
 """What many layers require of their bottoms and fields: each function raises the error, with all that it says."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scale and Bias: broadcast a second operand, a parameter or a second bottom, over some axes of the first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

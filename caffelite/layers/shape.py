@@ -1,7 +1,5 @@
 """Layers that reshape, reorder, repeat, choose or discard the values of blobs and compute nothing."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

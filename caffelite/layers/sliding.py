@@ -4,8 +4,6 @@ Devices implement windows over (H, W). One axis becomes an image of one row; thr
 batch for each kernel position along the axes before the last two.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Softmax: scores to probabilities."""
 
-from __future__ import annotations
-
 from ..devices import ops
 from ..devices.protocol import Device
 from .compilation import Which, all_but

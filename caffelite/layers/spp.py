@@ -1,7 +1,5 @@
 """SPP: a pyramid of poolings."""
 
-from __future__ import annotations
-
 import math
 
 from ..devices import Window

@@ -1,7 +1,5 @@
 """What layers of few types declare: tops of other shapes, arrays that stay, and files that they write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

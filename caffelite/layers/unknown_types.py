@@ -1,7 +1,5 @@
 """Reports an unknown layer type as the only error of its layer: suppresses errors about its unknown parameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.protobuf.message import Message

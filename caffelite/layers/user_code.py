@@ -1,7 +1,5 @@
 """Code of users that layers run: imports its modules, provides ``caffe`` to them, and describes their mistakes."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.abc

@@ -1,7 +1,5 @@
 """Binds a compiled net to a device: arrays for its storages, copies of its layers, and calls for its steps."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools

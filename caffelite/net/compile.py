@@ -4,8 +4,6 @@ Compiling needs the traits of a device, and no device. It changes neither the gr
 can be compiled for several devices. A net that runs, and everything that predicts what it does, use the same result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -5,8 +5,6 @@ pipeline keeps the rows that the gradient is a product of, x and dy of each micr
 rows. Its sums are in another order than those of one product for each micro-batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ update, takes longer than computing it. So the backward pass keeps the rows that
 applies its rule to each block of the product while it is in the cache. The numbers are those of a stored gradient.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

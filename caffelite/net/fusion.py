@@ -1,8 +1,6 @@
 """Layers that run as one step, by rules: a rule replaces a layer, where another alone reads its top, by one that does
 the work of both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

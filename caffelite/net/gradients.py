@@ -1,8 +1,6 @@
 """Decides which layers run backward and which blobs get gradients: below a loss and above a learnable parameter, as in
 Caffe."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from .. import caffelite_pb2 as pb

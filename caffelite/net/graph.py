@@ -1,7 +1,5 @@
 """Builds the graph of a net: its wiring, shapes and gradients for one phase, without arrays and without a device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

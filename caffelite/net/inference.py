@@ -4,8 +4,6 @@ Weights are prepared when they change, each step uses as many threads as its wor
 each other on one thread are one call.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

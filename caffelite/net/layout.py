@@ -4,8 +4,6 @@ A layer that prefers channels_last uses that layout for its bottoms and tops; on
 format of its first blob; all others use Caffe's layout. The same applies to 16-bit dtypes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from .. import caffelite_pb2 as pb

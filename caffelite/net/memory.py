@@ -1,7 +1,5 @@
 """Assigns storages to blobs, gradients and what layers save: which share one, and until when each is in use."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable

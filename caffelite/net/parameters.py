@@ -1,7 +1,5 @@
 """The learnable parameters of a net: one flat buffer of data and one of gradients, read and written by name."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence

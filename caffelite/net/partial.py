@@ -1,7 +1,5 @@
 """Passes over a part of a net: from one layer to another, as pycaffe runs them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 

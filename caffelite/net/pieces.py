@@ -1,7 +1,5 @@
 """Passes of nets with layers that need the host: the steps between those are captured in graphs."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Objects that become immutable once they are built."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 

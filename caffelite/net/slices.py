@@ -1,7 +1,5 @@
 """Concatenation without copies: finds the bottoms that can be stored in the top, as slices of its rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The steps of a compiled net: what runs, in which order, on which storages; and when each blob is read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ A ring all-reduce of b bytes over N processes takes 2 (N - 1) / N · b / bandwid
 reduced one after the other, each when backward has completed it; the iteration waits for those that outlast backward.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The arrangement of a job's processes: copies of the net (groups), stages of a net, shards of a stage."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 The flat buffer has the parameters in forward order, so backward completes it from its end towards its start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """A rank's side of its watchdog: it writes its progress to a few bytes of shared memory that the watchdog's process
 reads."""
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

@@ -7,8 +7,6 @@ that of rank 0, which decides. A rank that ends unexpectedly, has lost its watch
 seconds ends the job: the watchdog of rank 0 prints the last place of every rank, and every watchdog kills its own rank.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

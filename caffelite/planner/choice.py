@@ -1,7 +1,5 @@
 """What a job asks for by `-split`: the arrangements of its devices that are possible, by their forecasts."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The arithmetic and the memory traffic of each layer, and its time on one device: modelled from rates, or measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The layers that the devices of a stage divide, and what these devices exchange for it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ for one micro-batch, forward and backward. That is the time of the 1F1B schedule
 a bound otherwise; `timeline` computes the schedule itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

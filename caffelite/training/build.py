@@ -1,7 +1,5 @@
 """Makes a trainer: its nets, what computes, the state, and the hooks."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable, Mapping

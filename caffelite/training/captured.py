@@ -1,7 +1,5 @@
 """Iterations that the host need not observe: on a GPU one launch of a CUDA graph runs one of them or several."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

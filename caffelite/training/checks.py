@@ -1,7 +1,5 @@
 """Checks the fields of a SolverParameter that the training loop and its hooks read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

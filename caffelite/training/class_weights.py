@@ -1,7 +1,5 @@
 """Measures class weights (loss_param.class_weight_balanced) from the labels of a training set."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping
 

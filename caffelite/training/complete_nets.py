@@ -1,7 +1,5 @@
 """The nets of a process that holds them complete, and what it would exchange if it held parts of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..devices.protocol import Device

@@ -1,7 +1,5 @@
 """The part of a net that this process holds, and what it exchanges with the processes that hold the other parts."""
 
-from __future__ import annotations
-
 import functools
 import weakref
 from typing import Any

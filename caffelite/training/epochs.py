@@ -4,8 +4,6 @@ of the training set and of a batch are known.
 One epoch is ceil(samples / batch) iterations, so that lengths in epochs are multiples of each other in iterations too.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Buckets of gradients for the all-reduce, in the order in which the backward pass completes them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 

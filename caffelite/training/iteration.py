@@ -3,8 +3,6 @@
 The trainer runs it eagerly, captured.py queues it while a graph is captured, and diagnosis/ repeats it.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

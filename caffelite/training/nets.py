@@ -1,7 +1,5 @@
 """The nets of a solver.prototxt: one to train, any number to test, each with its state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

@@ -4,8 +4,6 @@ A stage runs as many forward passes ahead as there are stages after it, then alt
 first backward pass at once, and a stage holds the activations of at most ``stages - stage`` micro-batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

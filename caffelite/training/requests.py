@@ -1,7 +1,5 @@
 """Requests to stop a run or to write a snapshot, and how processes that train together agree on them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

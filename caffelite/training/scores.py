@@ -1,7 +1,5 @@
 """Scores: a net's outputs, averaged over batches and logged in Caffe's format."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

@@ -3,8 +3,6 @@
 Components (schedule, update rule, average, hooks) work on this state. A checkpoint is this state written to files.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from contextlib import suppress

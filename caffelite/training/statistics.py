@@ -1,7 +1,5 @@
 """Averages statistics that layers keep, such as those of batch norm, over processes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..net.net import Net

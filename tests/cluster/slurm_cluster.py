@@ -1,7 +1,5 @@
 """A SLURM cluster of three nodes on this machine, with folders and ports of its own."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import signal

@@ -1,7 +1,5 @@
 """Jobs and sweeps on a SLURM cluster of this machine: over two nodes, preempted, requeued, on a node that dies."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A row of the table of layers: a layer, how its bottoms are drawn, and what NumPy makes of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Layers in the plainest NumPy: functions of bottoms and parameters that return the tops."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import zlib

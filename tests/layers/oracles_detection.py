@@ -1,7 +1,5 @@
 """The layers of detectors box by box, in loops over plain numbers, after the formulas of SSD (Liu et al. 2016)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Oracles of the layers of region detectors: loops in float64, written from the papers and the sources that the layers
 name."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of the table of layers: the stages of a cascade, what trains them and what they find."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row, share
 from rows_cascade import DEVIATION, MEAN, NORMAL, decoded, some_boxes

@@ -1,7 +1,5 @@
 """Rows of the table of layers: conditional random fields."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row, off_kinks, share
 

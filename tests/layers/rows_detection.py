@@ -1,7 +1,5 @@
 """Rows of the table of layers: detectors."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of the table of layers: Elementwise and dense layers, shapes and joints."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row, numbers, off_kinks, positive
 from oracles import inner_product, unit

@@ -1,7 +1,5 @@
 """Rows of the table of layers: layers for faces."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

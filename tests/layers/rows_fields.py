@@ -1,7 +1,5 @@
 """Rows of the table of layers: maps of fields, cell by cell in loops over plain numbers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of layers of forks: quantised nets, sequences, self-normalising nets, L-Softmax, EvalDetection."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

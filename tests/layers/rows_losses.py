@@ -1,7 +1,5 @@
 """Rows of the table of layers: Losses and scores."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import BATCH_SIZE, Row, distinct, distributions, far, labels, share
 from oracles import (

@@ -1,7 +1,5 @@
 """Rows of the table of layers: domain adaptation and metric learning."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

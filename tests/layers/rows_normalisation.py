@@ -1,7 +1,5 @@
 """Rows of the table of layers: Normalisation, Scale and Bias."""
 
-from __future__ import annotations
-
 import numpy as np
 import reference
 from layer_row import Row

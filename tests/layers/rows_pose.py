@@ -1,7 +1,5 @@
 """Rows of the table of layers: heat maps of joints."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row, distinct
 from textnet import IMAGE

@@ -1,7 +1,5 @@
 """Rows of the table of layers: region detectors."""
 
-from __future__ import annotations
-
 import numpy as np
 import oracles_regions as oracles
 from layer_row import Row, distinct, labels

@@ -1,7 +1,5 @@
 """Rows of the table of layers: values between the pixels."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row
 

@@ -1,7 +1,5 @@
 """Rows of the table of layers: segmentation and mobile nets of Caffe's forks."""
 
-from __future__ import annotations
-
 import tempfile
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of the table of layers: Sources and sinks, reductions, recurrent and Python layers."""
 
-from __future__ import annotations
-
 import numpy as np
 import reference
 from layer_row import Row, distinct, labels, samples, some, starts

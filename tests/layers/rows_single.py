@@ -1,7 +1,5 @@
 """Rows of the table of layers: capsules, and layers that no family has in common."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row, labels
 from textnet import IMAGE

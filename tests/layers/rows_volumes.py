@@ -1,7 +1,5 @@
 """Rows of the table of layers: volumes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

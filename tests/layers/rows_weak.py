@@ -1,7 +1,5 @@
 """Rows of the table of layers: weakly supervised detection."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row, distinct, labels
 from textnet import IMAGE

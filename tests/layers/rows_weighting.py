@@ -1,7 +1,5 @@
 """Rows of the table of layers: weighted losses."""
 
-from __future__ import annotations
-
 import numpy as np
 from layer_row import Row, labels, positive, share
 from textnet import BATCH

@@ -1,7 +1,5 @@
 """Layers that bring data, and HDF5Output."""
 
-from __future__ import annotations
-
 import os
 import resource
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Losses and accuracies of maps of fields: gradients, random samples, groups, maps without objects, mistakes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from rows_cascade import NORMAL

@@ -1,7 +1,5 @@
 """FlowNet's random changes of images and flows: what is drawn, colors, means."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mistakes in layers: each @ marks the place that the message names."""
 
-from __future__ import annotations
-
 from textnet import BATCH, IMAGE, inputs, mistaken, wrong
 
 test_mistakes = mistaken(

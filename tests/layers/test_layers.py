@@ -1,7 +1,5 @@
 """One battery for every layer: each row of the table against NumPy, in float64."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Python layers of py-faster-rcnn by name: native types, and a user's own module where its folder is given."""
 
-from __future__ import annotations
-
 import sys
 import types
 

@@ -1,7 +1,5 @@
 """Layers of region detectors: OpenCV's numbers, degenerate boxes, random samples, shapes that vary."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import oracles_regions as oracles

@@ -1,8 +1,6 @@
 """What the battery's rows cannot say of the layers of segmentation: BN's stored moments, mistakes, bad places and
 labels, and OpenCV's numbers."""
 
-from __future__ import annotations
-
 import io
 
 import cv2

@@ -1,7 +1,5 @@
 """Machines with a network between them: namespaces of Linux, each with its own host name and address."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """One net over machines with a network between them."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A small MS-CNN: two maps of fields, boxes of the maps for a second stage; it learns shapes, and a run is resumed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

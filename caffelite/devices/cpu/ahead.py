@@ -1,8 +1,6 @@
 """Winograd's kernels, compiled by a second process while this one compiles what runs before them. Numba compiles one
 function of a process at a time."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import subprocess

@@ -1,7 +1,5 @@
 """Chooses the algorithms of convolutions by measuring, and keeps the choices."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

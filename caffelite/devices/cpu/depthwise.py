@@ -1,7 +1,5 @@
 """Depthwise 3×3 convolutions by kernels of our own, see kernels/depthwise.py."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import algorithms, ops

@@ -1,7 +1,5 @@
 """Products of a few rows with large weights, at the speed of memory: see kernels/few_rows.py."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..algorithms import LANES, rounded

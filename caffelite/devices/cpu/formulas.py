@@ -1,7 +1,5 @@
 """Formulas compiled by Numba: each a small module in the user's cache folder, where Numba keeps its machine code."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

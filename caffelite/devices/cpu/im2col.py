@@ -1,7 +1,5 @@
 """The columns of sliding windows, and their gradient, on the CPU."""
 
-from __future__ import annotations
-
 import math
 
 from .. import ops

@@ -4,8 +4,6 @@ and compiled float32 kernels are compared with an independent implementation.
 The functions have the signatures and the meaning of those in ``formulas``.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Callable, Iterable

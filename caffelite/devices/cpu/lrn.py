@@ -1,7 +1,5 @@
 """Local response normalization across channels on the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import ops

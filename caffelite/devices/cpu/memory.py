@@ -1,7 +1,5 @@
 """The CPU's memory: NumPy arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

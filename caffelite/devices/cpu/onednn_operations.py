@@ -1,7 +1,5 @@
 """Operations by oneDNN, on channels_last blobs (N, H, W, C)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from operator import is_

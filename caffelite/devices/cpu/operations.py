@@ -1,7 +1,5 @@
 """The CPU's operations by kernels of our own and BLAS."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import ops

@@ -1,7 +1,5 @@
 """Pooling of images on the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import ops

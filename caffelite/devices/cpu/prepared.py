@@ -1,7 +1,5 @@
 """Convolutions of nets that only test: weights are folded and packed when they change, not in each pass."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The CPU's conversion of pixels to a net's input."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The CPU's recurrent operations."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The CPU's pooling over boxes of feature maps."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import detection_ops

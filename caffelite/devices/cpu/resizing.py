@@ -1,7 +1,5 @@
 """The CPU's operations that change the size of images: bilinear interpolation and unpooling."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

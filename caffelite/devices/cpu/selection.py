@@ -1,7 +1,5 @@
 """The CPU's operations that select rows of a table or the largest values."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import ops

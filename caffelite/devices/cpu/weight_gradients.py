@@ -1,8 +1,6 @@
 """Weight gradients of channels_last convolutions. oneDNN's direct kernels add up all pixels of a whole batch in one
 float32 register on many processors, which rounds far worse than BLAS; kernels of our own sum in blocks."""
 
-from __future__ import annotations
-
 import ctypes as ct
 import functools
 import math

@@ -1,7 +1,5 @@
 """Convolutions by Winograd's minimal filtering, of 3×3 and 5×5 windows: see kernels/winograd.py."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

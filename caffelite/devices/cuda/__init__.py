@@ -1,7 +1,5 @@
 """NVIDIA GPUs: CuPy for memory and kernels, cuBLAS for matrix products, cuDNN for convolutions."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Hashable, Sequence
 

@@ -1,7 +1,5 @@
 """CUDA by CuPy: memory, kernels, streams, matrix products."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Matrix products by cuBLAS."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

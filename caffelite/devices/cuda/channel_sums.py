@@ -1,7 +1,5 @@
 """Generates CUDA C that sums formulas per channel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..formula import Formula

@@ -1,7 +1,5 @@
 """Convolutions by cuDNN's plans."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """cuDNN's plans for convolutions: graphs of one node, optionally with bias and ReLU."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """The GPU's operations of detectors."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The GPU device."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import weakref

@@ -1,7 +1,5 @@
 """A GPU's compiled formulas, applied to arrays: element by element, and summed."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

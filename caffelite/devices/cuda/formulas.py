@@ -1,8 +1,6 @@
 """Translates formulas, which Numba compiles on the CPU, node by node to CUDA C++, so that both devices compute the
 same arithmetic."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 

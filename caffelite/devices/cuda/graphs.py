@@ -1,7 +1,5 @@
 """CUDA graphs: captures the operations that a function queues once, and launches them as one graph afterwards."""
 
-from __future__ import annotations
-
 import gc
 import logging
 from collections.abc import Callable

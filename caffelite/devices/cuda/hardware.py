@@ -1,7 +1,5 @@
 """Facts about a GPU for reports: its properties, its peak rates, and where its compiler finds CUDA's headers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from . import cudnn, installation

@@ -1,7 +1,5 @@
 """Finds CuPy, the NVIDIA driver and GPUs; what is missing or unsuitable is an error with its remedy."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import re

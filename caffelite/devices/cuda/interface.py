@@ -1,7 +1,5 @@
 """What the GPU device asks of CUDA. CuPyBackend does it, the tests' backend on the host; that of tools/ records it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 

@@ -1,7 +1,5 @@
 """Compiles a GPU's kernels from their .cu files, and launches them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Links by NCCL between the GPUs that hold the parts of one net."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

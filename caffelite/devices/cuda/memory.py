@@ -1,7 +1,5 @@
 """A GPU's memory: arrays of its backend, and a workspace for each of its streams."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any

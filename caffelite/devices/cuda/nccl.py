@@ -1,7 +1,5 @@
 """All-reduce by NCCL over processes with one GPU each, on a stream that runs concurrently with the main stream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

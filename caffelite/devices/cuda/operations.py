@@ -1,7 +1,5 @@
 """The GPU's operations by our own kernels and cuBLAS."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,8 +1,6 @@
 """The weights of a net's convolutions in the order and dtype of cuDNN's plans, and their gradients in Caffe's: all of
 them are converted in one launch a pass."""
 
-from __future__ import annotations
-
 import contextlib
 import operator
 import weakref

@@ -1,7 +1,5 @@
 """Which precisions a GPU has, by its compute capability."""
 
-from __future__ import annotations
-
 import logging
 
 from ...errors import CaffeliteError

@@ -1,7 +1,5 @@
 """The GPU's conversion of pixels to a net's input: bytes are copied while the GPU computes, and converted on it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Queries the kernel whether a machine has an NVIDIA GPU, usable or not; works without a driver and without
 CuPy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

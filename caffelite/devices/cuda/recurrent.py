@@ -1,7 +1,5 @@
 """The GPU's recurrent operations."""
 
-from __future__ import annotations
-
 from .. import ops
 from ..formula import Formula
 from .formula_kernels import FormulaKernels

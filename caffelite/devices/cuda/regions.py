@@ -1,7 +1,5 @@
 """The GPU's pooling over boxes of feature maps."""
 
-from __future__ import annotations
-
 import math
 
 from .. import detection_ops

@@ -1,7 +1,5 @@
 """Dynamic loss scaling: keeps fp16 gradients within the range of fp16 (Micikevicius et al. 2018)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..formula import Formula

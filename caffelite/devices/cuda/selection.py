@@ -1,7 +1,5 @@
 """The GPU's operations that select rows of a table or the largest values."""
 
-from __future__ import annotations
-
 from .. import ops
 from .formula_kernels import FormulaKernels
 from .operations import Labels, team

@@ -1,8 +1,6 @@
 """Additional streams of a GPU, for copies and concurrent operations, and captured graphs.
 They work on any backend, including that of the tests."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """The GPU's operations on sliding windows, over images and over channels."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GradientScaler: an identity that reverses gradients."""
 
-from __future__ import annotations
-
 import math
 
 from ...devices.formula import Formula

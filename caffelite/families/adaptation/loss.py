@@ -1,7 +1,5 @@
 """The losses of domain adaptation: correlations, entropies and mean discrepancies of features."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """OuterProduct: every value of one blob times every value of another."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Netvlad: residuals to centers, summed over an image."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Samples, and their clusters, of length 1."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """SignedSqrt: roots that keep the sign."""
 
-from __future__ import annotations
-
 from ...layers.elementwise import elementwise
 
 # 0.03 bounds the slope at 0. Source: gy20073/compact_bilinear_pooling, as in ChaojianYu/Hierarchical-Bilinear-Pooling

@@ -1,7 +1,5 @@
 """Spfilter: weights of the places of maps."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

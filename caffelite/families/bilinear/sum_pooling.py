@@ -1,7 +1,5 @@
 """SumPooling: sums of windows."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

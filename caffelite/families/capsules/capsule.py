@@ -1,7 +1,5 @@
 """Capsules: their lengths, masks, transforms and routing."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

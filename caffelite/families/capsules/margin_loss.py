@@ -1,7 +1,5 @@
 """MarginLoss: the capsule of the label shall be long, and the others short."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Squash: capsules shorter than 1."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

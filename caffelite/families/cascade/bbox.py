@@ -1,7 +1,5 @@
 """BboxAccuracy and DecodeBBox: boxes moved by their offsets."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

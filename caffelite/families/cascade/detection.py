@@ -1,7 +1,5 @@
 """The losses and accuracies of maps of scores and offsets, and what they read."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

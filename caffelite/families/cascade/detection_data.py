@@ -3,8 +3,6 @@
 Source: zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp and eval_data_layer.cpp.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial

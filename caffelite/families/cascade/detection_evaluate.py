@@ -1,7 +1,5 @@
 """DetectionEvaluate of cascades."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ al. 2016 and 2018; zhaoweicai/mscnn src/caffe/layers/image_gt_data_layer.cpp and
 zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp and src/caffe/util/bbox_util.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

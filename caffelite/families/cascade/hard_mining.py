@@ -1,7 +1,5 @@
 """HardMining: the boxes of the highest losses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

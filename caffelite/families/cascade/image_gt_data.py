@@ -1,7 +1,5 @@
 """ImageGtData and its source: images, the labels of their maps, the boxes of their objects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -6,8 +6,6 @@ Sources: zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp; zhao
 src/caffe/layers/image_gt_data_layer.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """BoxOutput, BoxGroupOutput and FrcnnOutput: boxes of maps of scores and offsets, and of regions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

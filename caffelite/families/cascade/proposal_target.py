@@ -1,7 +1,5 @@
 """ProposalTarget of cascades: the boxes that train a stage."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

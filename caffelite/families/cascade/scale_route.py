@@ -1,7 +1,5 @@
 """ScaleRoute: the boxes of a range of scales."""
 
-from __future__ import annotations
-
 import math
 
 from ...layers import require

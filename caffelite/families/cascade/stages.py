@@ -5,8 +5,6 @@ src/caffe/layers/box_output_layer.cpp and src/caffe/util/math_functions.cpp; zha
 src/caffe/util/bbox_util.cpp.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...detection.boxes import areas, by_score, intersections

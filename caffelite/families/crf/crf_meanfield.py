@@ -1,7 +1,5 @@
 """MultiStageMeanfield and DenseCRF: mean fields of dense conditional random fields."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

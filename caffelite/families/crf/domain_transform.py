@@ -1,7 +1,5 @@
 """DomainTransform: maps that are smoothed up to edges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from types import ModuleType

@@ -1,7 +1,5 @@
 """DetectNetTransformation: augmented images, and the grid of their objects."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

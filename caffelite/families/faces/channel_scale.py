@@ -1,7 +1,5 @@
 """ChannelScale: channels times a number."""
 
-from __future__ import annotations
-
 import math
 
 from ... import caffelite_pb2 as pb

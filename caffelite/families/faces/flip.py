@@ -1,7 +1,5 @@
 """Flip: images mirrored."""
 
-from __future__ import annotations
-
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
 

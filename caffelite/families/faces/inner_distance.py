@@ -1,7 +1,5 @@
 """InnerDistance: the distances of samples to rows of weights."""
 
-from __future__ import annotations
-
 import math
 
 from ... import caffelite_pb2 as pb

@@ -1,8 +1,6 @@
 """Layers that treat the score of a sample's label in a different way from its other scores: LabelSpecificAdd,
 LabelSpecificRescale."""
 
-from __future__ import annotations
-
 import math
 
 from ... import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """CenterLoss and GeneralContrastiveLoss: samples near their classes, and far from others."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

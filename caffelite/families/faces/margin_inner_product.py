@@ -1,7 +1,5 @@
 """Inner products whose own class has a margin of angles."""
 
-from __future__ import annotations
-
 import math
 import re
 

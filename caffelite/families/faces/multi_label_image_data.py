@@ -1,7 +1,5 @@
 """MultiLabelImageData: images with several labels each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ONNX operators of the layers of face nets."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...layers.exporting import ALL, Node, Writer, operator

@@ -1,7 +1,5 @@
 """ChannelNorm: the length of each pixel's vector."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...layers import require

@@ -4,8 +4,6 @@ A vector has a number for each of ``NAMES``: 0 where nothing changes, the logari
 Vectors of changes that follow one another are added.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Correlation: how alike patches of two images are, for each displacement."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """CustomData: the images and flows of FlowNet's databases."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock

@@ -1,7 +1,5 @@
 """FlowWarp and Warp: images whose pixels a flow fetches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ... import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """AbsLoss, and L1Loss of FlowNet."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mean: values of channels, added or subtracted."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ... import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """NegReLU: what is below 0."""
 
-from __future__ import annotations
-
 from ...layers.elementwise import elementwise
 
 # Source: lmb-freiburg/flownet2 src/caffe/layers/neg_relu_layer.cpp, also in JingchunCheng/SegFlow

@@ -1,7 +1,5 @@
 """Downsample and Resample: images of another size, along rows and columns."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ... import caffelite_pb2 as pb

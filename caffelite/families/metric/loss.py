@@ -1,7 +1,5 @@
 """Losses of distances between samples: TripletLoss and LiftedStructSimilaritySoftmaxLoss."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

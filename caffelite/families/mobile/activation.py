@@ -1,7 +1,5 @@
 """The activations of MobileNets."""
 
-from __future__ import annotations
-
 from ...layers.elementwise import elementwise
 
 # y = x · min(max(x + 3, 0), 6) / 6

@@ -1,7 +1,5 @@
 """DepthwiseConvolution and ConvolutionDepthwise: each channel has kernels of its own."""
 
-from __future__ import annotations
-
 from ... import caffelite_pb2 as pb
 from ...layers.convolution import Convolution
 from ...layers.layer import Shape, register

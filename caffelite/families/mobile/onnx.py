@@ -1,7 +1,5 @@
 """ONNX operators of the layers of mobile nets."""
 
-from __future__ import annotations
-
 import math
 
 from ...layers.exporting import Node, Writer, operator

@@ -1,7 +1,5 @@
 """ShuffleChannel: channels of groups in turn."""
 
-from __future__ import annotations
-
 import math
 
 from ...layers import require

@@ -1,7 +1,5 @@
 """CPMData: images of people and maps of their joints and limbs, as OpenPose trains with them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from threading import Lock

@@ -1,7 +1,5 @@
 """DataHeatmap: images with joints, whose places become heat maps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

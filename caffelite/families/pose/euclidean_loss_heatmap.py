@@ -1,7 +1,5 @@
 """EuclideanLossHeatmap: squared differences of heat maps."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

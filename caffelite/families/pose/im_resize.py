@@ -1,7 +1,5 @@
 """ImResize: heat maps of several scales, as one of the size of the image."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Maximum: the highest value of each heat map."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nms: the peaks of heat maps."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """BinaryConvolution and BinaryInnerProduct: the signs of weights."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

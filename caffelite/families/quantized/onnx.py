@@ -1,7 +1,5 @@
 """ONNX operators of quantized layers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...layers.exporting import Node, Writer, operator

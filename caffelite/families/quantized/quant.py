@@ -1,7 +1,5 @@
 """Quant: activations of few values."""
 
-from __future__ import annotations
-
 import math
 
 from ...devices.formula import Formula

@@ -1,7 +1,5 @@
 """Sparsify: activations that are small become 0."""
 
-from __future__ import annotations
-
 from ...layers.elementwise import elementwise
 from ...layers.layer import Layer
 

@@ -4,8 +4,6 @@ A box is a row x1, y1, x2, y2 in pixels, whose last row and column belong to it:
 rbgirshick/py-faster-rcnn lib/rpn/generate_anchors.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

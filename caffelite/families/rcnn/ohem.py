@@ -1,7 +1,5 @@
 """Online hard example mining: BoxAnnotatorOHEM, and losses with a second top for the loss of each box."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ONNX operators of the layers of region detectors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...layers.exporting import EXAMPLES, Node, Writer, operator

@@ -1,7 +1,5 @@
 """Proposal and ProposalTarget: the boxes that a net proposes, and what a detector learns of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """RoIData: an image with its boxes, and its source."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """RoIDetectionOutput: the objects that a region detector finds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pooling over boxes of feature maps, for detectors: ROIPooling, PSROIPooling, ROIAlign."""
 
-from __future__ import annotations
-
 import math
 
 from ...devices.detection_ops import RegionPooling

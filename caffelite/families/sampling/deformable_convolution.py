@@ -1,7 +1,5 @@
 """DeformableConvolution: kernels whose pixels learned offsets move."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

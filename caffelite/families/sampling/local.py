@@ -1,7 +1,5 @@
 """Local: a convolution whose weights differ from place to place."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

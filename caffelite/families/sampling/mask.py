@@ -1,7 +1,5 @@
 """MaskResize and MaskPooling: masks of boxes, and features within them."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

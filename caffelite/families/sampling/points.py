@@ -1,7 +1,5 @@
 """Values of images between their pixels, by bilinear interpolation, and their slopes."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layers that read values between the pixels of regions of images."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """SpatialTransformer: images seen through affine transforms."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiling: channels become pixels."""
 
-from __future__ import annotations
-
 from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.shape import Rearranged

@@ -1,7 +1,5 @@
 """BN and BNConv: batch normalisation of forks, with its scale and bias in the same layer."""
 
-from __future__ import annotations
-
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device

@@ -1,7 +1,5 @@
 """Data layers of images with a label for each pixel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

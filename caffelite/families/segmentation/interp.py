@@ -1,7 +1,5 @@
 """Interp: images of another size."""
 
-from __future__ import annotations
-
 from ...devices import ops
 from ...devices.protocol import Device
 from ...layers import require, sliding

@@ -1,7 +1,5 @@
 """MatWrite: blobs as files of MATLAB."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ONNX operators of the layers of segmentation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...layers.exporting import Node, Writer, layer_of, operator

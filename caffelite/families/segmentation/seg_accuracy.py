@@ -1,7 +1,5 @@
 """SegAccuracy: how many pixels have the right class."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...layers import require

@@ -1,7 +1,5 @@
 """SpatialProduct: maps weighted by pixel."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Unpooling of DeconvNet."""
 
-from __future__ import annotations
-
 from ...layers import require
 from ...layers.layer import Shape, register
 from .upsample import Upsample

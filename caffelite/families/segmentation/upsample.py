@@ -1,7 +1,5 @@
 """Upsample: larger images, from the places of a pooling's winners or by repetition."""
 
-from __future__ import annotations
-
 import math
 
 from ...devices import ops

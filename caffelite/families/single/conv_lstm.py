@@ -1,7 +1,5 @@
 """ConvLSTM: a recurrent layer whose products are convolutions."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

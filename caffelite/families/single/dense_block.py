@@ -1,7 +1,5 @@
 """DenseBlock: the layers of a dense block as one layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """GRN: values over their length."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

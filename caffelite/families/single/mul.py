@@ -1,7 +1,5 @@
 """Mul: products of blobs that are broadcast."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """ONNX operators of the single layers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PixelShuffle: channels become squares of pixels."""
 
-from __future__ import annotations
-
 from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.shape import Rearranged

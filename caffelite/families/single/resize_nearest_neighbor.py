@@ -1,7 +1,5 @@
 """ResizeNearestNeighbor: images of another size, of pixels of the first."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """SpatialDropout: whole channels are dropped."""
 
-from __future__ import annotations
-
 import math
 
 from ... import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """SpatialWta: the winners among neighboring pixels."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sum: of blobs, or of groups of channels."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

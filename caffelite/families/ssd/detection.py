@@ -1,7 +1,5 @@
 """DetectionOutput and DetectionEvaluate: the boxes that stay, and which of them are right."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """MultiBoxFocalLoss: MultiBoxLoss with the focal loss of scores."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ... import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """PriorBox and PriorBoxClustered: boxes around the places of a feature map, from which detectors measure offsets."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ContinuationIndicator: marks the first step of sequences."""
 
-from __future__ import annotations
-
 from ...layers import require
 from ...layers.facets import Learned
 from ...layers.layer import Layer, Shape, register

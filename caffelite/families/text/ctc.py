@@ -3,8 +3,6 @@
 A path names a class for each time step. It spells what is left when repeated classes are merged and blanks deleted.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...devices.protocol import Device

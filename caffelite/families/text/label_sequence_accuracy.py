@@ -1,7 +1,5 @@
 """LabelsequenceAccuracy: how many sequences are read without a mistake."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...layers.layer import Layer, Shape, register

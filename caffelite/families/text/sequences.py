@@ -1,7 +1,5 @@
 """Sequences in blobs, and what is read from the best class of each time step."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Source: weiliu89/caffe (branch ssd) src/caffe/layers/video_data_layer.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ Source: yjxiong/caffe src/caffe/layers/video_data_layer.cpp, src/caffe/util/io.c
 Source: facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp, src/caffe/util/image_io.cpp.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

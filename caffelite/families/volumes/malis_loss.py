@@ -1,7 +1,5 @@
 """MalisLoss: affinities of neighbors by which the segments of a volume grow together."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """MergeCrop: a blob, and the middle of a larger one."""
 
-from __future__ import annotations
-
 from ...layers.layer import Layer, Shape, register
 
 

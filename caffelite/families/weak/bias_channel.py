@@ -1,7 +1,5 @@
 """BiasChannel: scores that labels raise."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """GlobalSumPooling: the sum of all samples."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

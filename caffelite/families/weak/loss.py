@@ -1,7 +1,5 @@
 """Losses of images whose classes are known in part."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from types import ModuleType

@@ -1,7 +1,5 @@
 """MIL: the probabilities of a bag from those of its instances."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

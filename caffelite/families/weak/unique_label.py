@@ -1,7 +1,5 @@
 """UniqueLabel: the classes that an image has."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Losses that weigh their labels, classes or pixels."""
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 from typing import Any

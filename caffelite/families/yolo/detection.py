@@ -1,7 +1,5 @@
 """The detections of YOLO's nets, and which of them are right."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ... import caffelite_pb2 as pb

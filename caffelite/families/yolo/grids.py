@@ -5,8 +5,6 @@ here have a centre and sides, (x, y, w, h), as shares of the image. Sources: Red
 eric612/MobileNet-YOLO src/caffe/util/bbox_util.cpp.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...detection.boxes import areas, suppress

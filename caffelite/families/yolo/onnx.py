@@ -1,7 +1,5 @@
 """ONNX operators of YOLO's layers."""
 
-from __future__ import annotations
-
 from ...layers.exporting import Node, Writer, operator
 from .reorg import Reorg
 

@@ -1,7 +1,5 @@
 """Reorg: squares of values become channels."""
 
-from __future__ import annotations
-
 from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.shape import Rearranged

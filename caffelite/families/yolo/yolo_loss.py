@@ -1,7 +1,5 @@
 """The losses of YOLO: RegionLoss (version 2) and Yolov3."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

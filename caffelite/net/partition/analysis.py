@@ -1,7 +1,5 @@
 """The division of a net's graph by a placement: stages, transfers between them, and where the parameters are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

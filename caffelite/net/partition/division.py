@@ -1,7 +1,5 @@
 """Decides how the devices of a stage divide each layer, and which part of each value they have."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 

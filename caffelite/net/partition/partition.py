@@ -1,7 +1,5 @@
 """Builds the graph of one device from the graph of a net."""
 
-from __future__ import annotations
-
 from ...layers.state import writes
 from ..nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 from .analysis import Analysis, Transfer

@@ -4,8 +4,6 @@ The devices of a model-parallel group form ``stages`` x ``shards``: consecutive 
 the ``shards`` devices of a stage divide its layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

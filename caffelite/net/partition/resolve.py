@@ -1,7 +1,5 @@
 """The placement of a net's layers from its ``placement`` messages or from the option -split."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

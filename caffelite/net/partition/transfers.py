@@ -1,7 +1,5 @@
 """What devices exchange: transfers of blobs, and sums and parts of divided ones."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

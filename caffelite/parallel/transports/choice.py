@@ -1,7 +1,5 @@
 """Chooses how the arrays of a device move between processes: MPI, NCCL, or the host's memory."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

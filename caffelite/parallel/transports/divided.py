@@ -1,7 +1,5 @@
 """All-reduce of a job whose processes hold parts of a net."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """All-reduce that sends 16-bit numbers: half the bytes, summed in 32 bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """All-reduce through the host's memory: for processes without MPI, and for GPUs that NCCL cannot connect."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...devices.protocol import Device

@@ -1,8 +1,6 @@
 """Links over MPI: arrays between the processes that hold the parts of one net, also for devices that send through the
 host's memory."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager

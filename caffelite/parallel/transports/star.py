@@ -1,8 +1,6 @@
 """Processes that caffelite starts itself, one for each GPU of this machine; they exchange Python values through
 sockets to rank 0."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

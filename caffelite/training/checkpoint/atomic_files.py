@@ -4,8 +4,6 @@ Each file is written to a draft, synced and renamed; the state comes last. The f
 name until the new state has its name; `snapshot.read_model` finds a model under its backup name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

@@ -1,7 +1,5 @@
 """The checkpoints of a run: writes them under its prefix, finds them again and restores them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Converts training state to and from checkpoint files."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import math

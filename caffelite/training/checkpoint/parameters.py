@@ -1,7 +1,5 @@
 """The parameters of a net in pieces, as they are read for a checkpoint and loaded from one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

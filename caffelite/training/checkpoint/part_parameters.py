@@ -1,7 +1,5 @@
 """The parameters of a net that several processes hold together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

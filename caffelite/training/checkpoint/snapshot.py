@@ -4,8 +4,6 @@ Fields that Caffe skips store what its state lacks for an exact resume: the posi
 the model.
 """
 
-from __future__ import annotations
-
 import glob
 import itertools
 import logging

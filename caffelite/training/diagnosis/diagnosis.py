@@ -1,8 +1,6 @@
 """Finds the cause of a loss that is NaN or infinite: repeats the iteration layer by layer, and writes a bundle that
 ``caffelite replay`` runs again."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

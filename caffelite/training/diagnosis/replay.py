@@ -1,7 +1,5 @@
 """Runs the iteration of a diagnosis bundle again, with the bundle's weights and samples."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Repeats one iteration layer by layer and records statistics of every array, so that the first NaN or infinity can be
 found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 

@@ -1,7 +1,5 @@
 """The weights of the best test so far, by the output that best_score names, and early stop."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Displays the loss, the outputs and the rate of every ``display``-th iteration, in Caffe's format."""
 
-from __future__ import annotations
-
 import logging
 import time
 

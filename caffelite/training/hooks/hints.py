@@ -1,8 +1,6 @@
 """Hints on runs that fail without an error, each logged once: a loss that does not fall, chance-level scores, dead
 units, gradients that vanish or explode."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """The interface of hooks: the events around the iterations of a training run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 """NaN recovery: diagnoses a loss or weights that are NaN or infinite, and ends the run or continues it from an earlier
 snapshot."""
 
-from __future__ import annotations
-
 import logging
 import math
 

@@ -1,7 +1,5 @@
 """Writes snapshots: every ``snapshot`` iterations, when requested, and after training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ... import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """Tests: every ``test_interval`` iterations each test net runs ``test_iter`` batches."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 """The average of the weights: a ← a + share · (w - a) after iteration i. The share of an exponential moving average is
 1 - min(decay, (1 + i) / (10 + i)), that of the mean since swa_start 1 / (i - swa_start + 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

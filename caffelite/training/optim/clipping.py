@@ -1,8 +1,6 @@
 """The factor that gradients are multiplied by before an update: the mean over micro-batches and processes, gradient
 clipping, the loss scale."""
 
-from __future__ import annotations
-
 import math
 
 from ... import caffelite_pb2 as pb

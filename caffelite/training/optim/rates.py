@@ -4,8 +4,6 @@
 precedes any policy; min_lr limits the result.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ clipped before. A rule may overwrite g. Names in ``history`` are buffers as larg
 states in this order. ``changing`` are constants that depend on the iteration.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

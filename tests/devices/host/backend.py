@@ -5,8 +5,6 @@ kernels with sanitizers: "address" for those of addresses and undefined behavior
 then runs each CUDA thread as a thread of its own. test_gpu_sanitized.py shows what Python needs for that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -1,8 +1,6 @@
 """As much of CuPy, its NCCL and cuDNN's frontend as the GPU's code asks for, on the streams, graphs and kernels of the
 host backend."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import threading

@@ -4,8 +4,6 @@ Arguments, if any: the group of kernels to run alone; a kernel, text of its sour
 fault.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """NVIDIA's libraries on a machine without a GPU: what tests of them need, and what they do where it is missing."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

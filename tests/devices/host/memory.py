@@ -1,8 +1,6 @@
 """Memory of the stand-in for a GPU, given out as by CuPy's pool: a block serves again, for the stream that it was
 allocated on, as soon as Python has released it, and captured graphs hold addresses, not arrays."""
 
-from __future__ import annotations
-
 import collections
 import ctypes
 import functools

@@ -1,8 +1,6 @@
 """Vectors of numbers in LLVM's representation: loads and stores by address, with a mask where fewer numbers than a
 vector has are left; float32 or bfloat16 numbers, with float32 in registers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

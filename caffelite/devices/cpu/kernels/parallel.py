@@ -18,8 +18,6 @@ This is what ``prange`` does, in half its compile time: no pass looks for parall
 one LLVM module.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any, overload

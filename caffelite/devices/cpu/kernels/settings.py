@@ -1,7 +1,5 @@
 """How kernels are compiled, and when they are compiled again."""
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import glob

@@ -2,8 +2,6 @@
 store them. Images are of float32, or of bfloat16 as uint16; weights and sums are float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Tiles of a matrix product that stay in registers until bias and slopes have been applied, in LLVM's
 representation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from numba import types

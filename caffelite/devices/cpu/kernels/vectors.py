@@ -1,7 +1,5 @@
 """Building blocks of vector kernels in LLVM's representation, which LLVM maps to the vectors of the processor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
