@@ -19,9 +19,7 @@ class LayerMessage:
     def error(self, what: str, *path: str | int, outer: bool = False, **parts: Any) -> CaffeliteError:
         """An error in a field of the layer's own message. outer: in one that every layer has."""
         own = (self.field,) if self.field and path and not outer else ()
-        return CaffeliteError(
-            f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*own, *path), **parts
-        )
+        return self.locate.error(f'layer "{self.name}" ({self.spec.type}): {what}', *own, *path, **parts)
 
     def bottom_error(self, index: int, what: str, **parts: Any) -> CaffeliteError:
         return self.error(f'bottom "{self.spec.bottom[index]}" {what}', "bottom", index, outer=True, **parts)

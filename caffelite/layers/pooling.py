@@ -251,8 +251,7 @@ class Pooling3D(Pooled):
                 expected = f"1 to {sliding.LARGEST}"
                 raise self.error(f"{name} must be at least 1", name, expected=expected, found=getattr(self.p, name))
         if any(p >= k for p, k in zip(pad, kernel, strict=True)):
-            found = f"pad {list(pad)}, kernel {list(kernel)}"
-            raise self.error("pad must be less than the kernel", "pad", found=found)
+            raise self.error("pad must be less than the kernel", "pad", found=f"pad {list(pad)}, kernel {list(kernel)}")
         self.frames = Window((self.p.kernel_depth, 1), (self.p.temporal_stride, 1), (0, 0))
         self.window = Window(
             (self.p.kernel_depth, *kernel), (self.p.temporal_stride, *stride), (0, *pad), (1, *dilation)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import user_modules
-from ..errors import CaffeliteError, Locator, did_you_mean
+from ..errors import Locator, did_you_mean
 from ..prototxt import say_once, schema
 
 
@@ -64,8 +64,7 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
             try:
                 setattr(message, field, value)
             except (TypeError, ValueError):
-                what = f'layer "{spec.name}": a bad {key} in param_str'
-                raise CaffeliteError(what, where=_where(locate), found=str(value)) from None
+                raise _where(locate).error(f'layer "{spec.name}": a bad {key} in param_str', found=str(value)) from None
     return converted
 
 
@@ -75,7 +74,7 @@ def _all_known(spec: pb.LayerParameter, known: NativeLayer, locate: Locator) -> 
     for key in unknown:
         if near := did_you_mean(key, known.fields):
             what = f'layer "{spec.name}": unknown key "{key}" in param_str of {spec.python_param.layer}'
-            raise CaffeliteError(what, where=_where(locate), expected=", ".join(known.fields), remedy=near)
+            raise _where(locate).error(what, expected=", ".join(known.fields), remedy=near)
     if unknown:
         what = f'param_str has "{unknown[0]}", so it needs its own module, and is no {known.type}'
         say_once(f'{_where(locate)}: layer "{spec.name}": {what}')
@@ -104,12 +103,10 @@ def _settings(spec: pb.LayerParameter, locate: Locator) -> dict[str, float | lis
             settings[key] = [float(v) for v in number] if isinstance(number, list | tuple) else number
         except (ValueError, SyntaxError, TypeError):
             what = f'layer "{spec.name}": cannot read "{key}" in param_str'
-            raise CaffeliteError(
-                what, where=_where(locate), expected="a number or a list of numbers", found=value.strip()
-            ) from None
+            raise _where(locate).error(what, expected="a number or a list of numbers", found=value.strip()) from None
     if text.strip().strip("{}").strip() and not settings:
         what = f'layer "{spec.name}": cannot read param_str'
-        raise CaffeliteError(what, where=_where(locate), expected="'key': number", found=f'"{text}"')
+        raise _where(locate).error(what, expected="'key': number", found=f'"{text}"')
     return settings
 
 

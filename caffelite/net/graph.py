@@ -88,11 +88,7 @@ class _Builder:
 
     def graph(self, test_gradients: bool) -> Graph:
         if not self.net.layer:
-            self.mistakes.add(
-                CaffeliteError(
-                    "the net has no layers", where=self.locate(), remedy="write layer { ... } for each layer"
-                )
-            )
+            self.mistakes.add(self.locate.error("the net has no layers", remedy="write layer { ... } for each layer"))
         names: dict[str, int] = {}
         for position, spec in enumerate(self.net.layer):
             at = self.locate.at("layer", position)
@@ -186,9 +182,7 @@ class _Builder:
         explained = len(self.mistakes.mistakes) < MOST_EXPLAINED
         remedy = (self._maker(name, position) or did_you_mean(name, self.values)) if explained else None
         self.mistakes.add(
-            CaffeliteError(
-                f'layer "{spec.name}" ({spec.type}): unknown bottom "{name}"', where=at("bottom", index), remedy=remedy
-            )
+            at.error(f'layer "{spec.name}" ({spec.type}): unknown bottom "{name}"', "bottom", index, remedy=remedy)
         )
         return None
 
@@ -264,7 +258,7 @@ class _Builder:
                     f'layer "{node.name}": shared parameter "{spec.name}" has another {mult} than in layer '
                     f'"{first.node.name}"'
                 )
-                raise CaffeliteError(what, where=at("param", index, mult), expected=f"{earlier:g}", found=f"{value:g}")
+                raise at.error(what, "param", index, mult, expected=f"{earlier:g}", found=f"{value:g}")
             setattr(first, mult, value)
 
 

@@ -24,7 +24,7 @@ from ..net import net as nets
 from ..net.nodes import AUTOMATIC, Node, Value
 from ..net.partial import PartialPasses
 from ..runs.open_net import open_net
-from ..training.checkpoint.snapshot import write
+from ..training.checkpoint.atomic_files import write
 from . import modes
 from .blob import Blob, BlobVec, Copies, NetBlob, parameter_blob
 

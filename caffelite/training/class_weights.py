@@ -8,7 +8,6 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.labels import all_labels
 from ..data.order import BalancedOrder
-from ..errors import CaffeliteError
 from ..layers import class_weights
 from ..layers.loss import Loss, SigmoidCrossEntropyLoss
 from ..net.graph import Graph, Node
@@ -89,8 +88,7 @@ def _count_classes(node: Node, blocks: Iterable[np.ndarray], classes: int, ignor
         bad = labels[~((labels >= 0) & (labels < classes) & (labels == np.floor(labels)))]
         if len(bad):
             what = f'layer "{node.name}" ({node.layer.spec.type}): a label in the data is no class'
-            where, expected = node.layer.locate("bottom", 1), f"0 to {classes - 1}"
-            raise CaffeliteError(what, where=where, expected=expected, found=f"{bad[0]:g}")
+            raise node.layer.locate.error(what, "bottom", 1, expected=f"0 to {classes - 1}", found=f"{bad[0]:g}")
         counts += np.bincount(labels.astype(np.int64), minlength=classes)
     return counts
 

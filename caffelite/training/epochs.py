@@ -70,12 +70,12 @@ def restored(p: pb.SolverParameter, epoch: dict[str, Any]) -> pb.SolverParameter
     in_epochs = pb.SolverParameter()
     in_epochs.CopyFrom(p)
     try:
-        for name, values in epoch["fields"].items():
+        for name, lengths in epoch["fields"].items():
             in_epochs.ClearField(counterpart(p, name))
             if name == "step_epoch":
-                in_epochs.step_epoch.extend(values)
+                in_epochs.step_epoch.extend(lengths)
             else:
-                setattr(in_epochs, name, *values)
+                setattr(in_epochs, name, *lengths)
         again = resolve(in_epochs, Locator("<run>"), Epoch(epoch["samples"], epoch["batch"]))[0]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, CaffeliteError):
         return p
@@ -85,26 +85,25 @@ def restored(p: pb.SolverParameter, epoch: dict[str, Any]) -> pb.SolverParameter
 def check(p: pb.SolverParameter, locate: Locator) -> None:
     """Raises every mistake in the epoch fields: values, a counterpart in iterations, a policy without steps."""
     mistakes = Collector()
-    for name in given(p):
-        values = list(p.step_epoch) if name == "step_epoch" else [getattr(p, name)]
-        for i, value in enumerate(values):
+    for name, numbers in values(p).items():
+        for i, value in enumerate(numbers):
             if not 0 < value < math.inf:
-                where = locate(name, i) if name == "step_epoch" else locate(name)
-                mistakes.add(CaffeliteError(f"{name} must be a finite number above 0", where=where, found=f"{value:g}"))
+                path = (name, i) if name == "step_epoch" else (name,)
+                mistakes.add(locate.error(f"{name} must be a finite number above 0", *path, found=f"{value:g}"))
         others = ("stepsize", "stepvalue") if name == "step_epoch" else (COUNTERPARTS[name],)
         for other in others:
             if len(p.stepvalue) if other == "stepvalue" else p.HasField(other):
                 what = f"both {name} and {other} ({locate(other)}) are set"
-                mistakes.add(CaffeliteError(what, where=locate(name), remedy="keep one of them"))
+                mistakes.add(locate.error(what, name, remedy="keep one of them"))
     if len(p.step_epoch) and p.lr_policy not in STEP_FIELDS:
         what, expected = f'lr_policy "{p.lr_policy}" does not use step_epoch', f"one of {', '.join(STEP_FIELDS)}"
-        mistakes.add(CaffeliteError(what, where=locate("step_epoch"), expected=expected, remedy="drop step_epoch"))
+        mistakes.add(locate.error(what, "step_epoch", expected=expected, remedy="drop step_epoch"))
     elif len(p.step_epoch) > 1 and p.lr_policy != "multistep":
         what, remedy = f'lr_policy "{p.lr_policy}" takes one step_epoch', '"multistep" takes several'
-        mistakes.add(CaffeliteError(what, where=locate("step_epoch"), found=len(p.step_epoch), remedy=remedy))
+        mistakes.add(locate.error(what, "step_epoch", found=len(p.step_epoch), remedy=remedy))
     elif list(p.step_epoch) != sorted(set(p.step_epoch)):
         epoch_list = ", ".join(f"{value:g}" for value in p.step_epoch)
-        mistakes.add(CaffeliteError("step_epoch must rise", where=locate("step_epoch"), found=epoch_list))
+        mistakes.add(locate.error("step_epoch must rise", "step_epoch", found=epoch_list))
     mistakes.raise_any()
 
 
@@ -123,7 +122,7 @@ def resolve(
     if epoch is None:
         what = f"{names[0]} needs the size of the training set, which no data layer of the train net has"
         others = ", ".join(counterpart(p, name) for name in names)
-        raise CaffeliteError(what, where=locate(names[0]), remedy=remedy or f"set {others} instead")
+        raise locate.error(what, names[0], remedy=remedy or f"set {others} instead")
     return _replaced(p, locate, epoch.iterations)
 
 
@@ -147,16 +146,14 @@ def _replaced(
 ) -> tuple[pb.SolverParameter, Locator]:
     resolved, moves = pb.SolverParameter(), {}
     resolved.CopyFrom(p)
-    for name in given(p):
+    for name, lengths in values(p).items():
         other = counterpart(p, name)
-        values = list(p.step_epoch) if name == "step_epoch" else [getattr(p, name)]
         # A float32 such as 0.7 means the decimal number that it was written as.
-        counts = [max(1, math.floor(Fraction(str(np.float32(value))) * iterations)) for value in values]
+        counts = [max(1, math.floor(Fraction(str(np.float32(value))) * iterations)) for value in lengths]
         if max(counts) > MOST_ITERATIONS:
             if check_size:
-                what = f"{name} {max(values):g} is more iterations than {other} can hold"
-                expected = f"at most {MOST_ITERATIONS}"
-                raise CaffeliteError(what, where=locate(name), expected=expected, found=max(counts))
+                what = f"{name} {max(lengths):g} is more iterations than {other} can hold"
+                raise locate.error(what, name, expected=f"at most {MOST_ITERATIONS}", found=max(counts))
             counts = [min(count, MOST_ITERATIONS) for count in counts]
         if other == "stepvalue":
             resolved.stepvalue.extend(counts)
@@ -177,11 +174,10 @@ def described(epoch: Epoch, p: pb.SolverParameter, resolved: pb.SolverParameter)
 def meanings(p: pb.SolverParameter, resolved: pb.SolverParameter) -> list[str]:
     """The epoch fields of a solver with the iterations that they mean, as "max_epoch 10 is max_iter 3910"."""
     texts = []
-    for name in given(p):
+    for name, lengths in values(p).items():
         other = counterpart(p, name)
-        values = list(p.step_epoch) if name == "step_epoch" else [getattr(p, name)]
         counts = list(resolved.stepvalue) if other == "stepvalue" else [getattr(resolved, other)]
-        texts.append(f"{name} {' '.join(f'{v:g}' for v in values)} is {other} {' '.join(map(str, counts))}")
+        texts.append(f"{name} {' '.join(f'{v:g}' for v in lengths)} is {other} {' '.join(map(str, counts))}")
     return texts
 
 

@@ -5,7 +5,7 @@ from typing import cast
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..errors import CaffeliteError, Collector, Locator
+from ..errors import Collector, Locator
 from ..layers import batch_messages, unknown_types
 
 
@@ -21,7 +21,7 @@ class NetSpec:
 
 def read(name: str, locate: Locator, at: Locator, tolerate: prototxt.Tolerate) -> prototxt.Document:
     if not name:
-        raise CaffeliteError("an empty path of a net", where=at(), remedy="name a prototxt")
+        raise at.error("an empty path of a net", remedy="name a prototxt")
     return prototxt.read_net(prototxt.resolve(name, locate), at(), tolerate)
 
 
@@ -57,12 +57,8 @@ def train_net(
     own = [f for f in present if f.startswith("train")]
     chosen = own or present
     if len(chosen) != 1:
-        fields = ", ".join(chosen) or "none"
-        where, expected = (
-            locate(chosen[-1]) if chosen else locate(),
-            "one of net, net_param, train_net, train_net_param",
-        )
-        raise CaffeliteError("a solver trains one net", where=where, expected=expected, found=fields)
+        fields, expected = ", ".join(chosen) or "none", "one of net, net_param, train_net, train_net_param"
+        raise locate.error("a solver trains one net", *chosen[-1:], expected=expected, found=fields)
     document = _document(p, chosen[0], None, locate, tolerate)
     extra = p.train_state if p.HasField("train_state") else None
     return NetSpec(document.message, document.locate, state(pb.TRAIN, document.message, extra, level, stages))
@@ -83,25 +79,20 @@ def test_nets(
     if len(documents) != len(p.test_iter):
         expected = f"one test_iter for each of the {len(documents)} test nets"
         field = next(f for f in ("test_iter", "test_net", "test_net_param") if len(getattr(p, f)))
-        raise CaffeliteError(
-            "test_iter does not fit the test nets", where=locate(field, 0), expected=expected, found=len(p.test_iter)
-        )
+        raise locate.error("test_iter does not fit the test nets", field, 0, expected=expected, found=len(p.test_iter))
     if len(p.test_state) not in (0, len(documents)):
         expected = f"none, or one for each of the {len(documents)} test nets"
-        raise CaffeliteError(
-            "test_state does not fit the test nets",
-            where=locate("test_state"),
-            expected=expected,
-            found=len(p.test_state),
+        raise locate.error(
+            "test_state does not fit the test nets", "test_state", expected=expected, found=len(p.test_state)
         )
     if documents and p.test_interval < 1 and not p.HasField("test_epoch"):
-        raise CaffeliteError(
-            "test_iter without test_interval", where=locate("test_iter"), remedy="set test_interval, or drop test_iter"
+        raise locate.error(
+            "test_iter without test_interval", "test_iter", remedy="set test_interval, or drop test_iter"
         )
     specs = []
     for i, document in enumerate(documents):
         if p.test_iter[i] < 1:
-            raise CaffeliteError("test_iter must be at least 1", where=locate("test_iter", i), found=p.test_iter[i])
+            raise locate.error("test_iter must be at least 1", "test_iter", i, found=p.test_iter[i])
         extra = p.test_state[i] if p.test_state else None
         specs.append(
             NetSpec(document.message, document.locate, state(pb.TEST, document.message, extra), p.test_iter[i])
@@ -127,6 +118,7 @@ def divide(spec: NetSpec, size: int, among: str = "processes", remedy: str = "or
     message = pb.NetParameter()
     message.CopyFrom(spec.message)
     for i, layer in enumerate(message.layer):
+        at, what = spec.locate.at("layer", i), f'layer "{layer.name}": {size} {among} cannot share its batch'
         for field in batch_messages():
             param = getattr(layer, field)
             if not layer.HasField(field) or not param.batch_size:
@@ -134,17 +126,13 @@ def divide(spec: NetSpec, size: int, among: str = "processes", remedy: str = "or
             if param.batch_size % size:
                 near = param.batch_size // size * size
                 expected = f"a multiple of {size}" + (f", as {near} or {near + size}" if near else "")
-                where = spec.locate("layer", i, field, "batch_size")
-                what = f'layer "{layer.name}": {size} {among} cannot share its batch'
-                mistakes.add(
-                    CaffeliteError(what, where=where, expected=expected, found=param.batch_size, remedy=remedy)
-                )
+                facts = {"expected": expected, "found": param.batch_size, "remedy": remedy}
+                mistakes.add(at.error(what, field, "batch_size", **facts))
             param.batch_size //= size
         for j, shape in enumerate(layer.dummy_data_param.shape):
             if shape.dim and shape.dim[0] % size:
-                where = spec.locate("layer", i, "dummy_data_param", "shape", j)
-                what = f'layer "{layer.name}": {size} {among} cannot share its batch'
-                mistakes.add(CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0]))
+                facts = {"expected": f"a multiple of {size}", "found": shape.dim[0]}
+                mistakes.add(at.error(what, "dummy_data_param", "shape", j, **facts))
             elif shape.dim:
                 shape.dim[0] //= size
     mistakes.raise_any()

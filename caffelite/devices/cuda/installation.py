@@ -44,15 +44,13 @@ def cupy_module(use: str = "-gpu"):
             _check_presence(use)
             version = driver_version()
             raise missing_extra("cupy", "cuda12" if version and version < 13000 else "cuda13", use) from None
-        what = f"{use}: CuPy is installed but cannot be loaded"
-        raise CaffeliteError(what, found=first_line(mistake)) from mistake
+        raise CaffeliteError(f"{use}: CuPy is installed but cannot be loaded", found=first_line(mistake)) from mistake
     return cupy
 
 
 def _check_presence(use: str) -> None:
     if not presence.present():
-        remedy = ON_THE_CPU if use == "-gpu" else None
-        raise CaffeliteError(f"{use}: this machine has no NVIDIA GPU", remedy=remedy)
+        raise CaffeliteError(f"{use}: this machine has no NVIDIA GPU", remedy=ON_THE_CPU if use == "-gpu" else None)
 
 
 def device_count(cupy) -> int:

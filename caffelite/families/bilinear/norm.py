@@ -58,8 +58,7 @@ class Intranorm(ArrayLayer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         count, values = self.p.cluster_num, math.prod(bottoms[0][1:])
         if count < 1 or values % count:
-            expected = f"a divisor of {values} values"
-            raise self.error("a bad cluster_num", "cluster_num", expected=expected, found=count)
+            raise self.error("a bad cluster_num", "cluster_num", expected=f"a divisor of {values} values", found=count)
         return [bottoms[0]]
 
     def _clusters(self, blob: Any) -> Any:

@@ -24,8 +24,7 @@ class SumPooling(ArrayLayer):
 
     def setup(self) -> None:
         if self.p.pool != self.p.SUM:
-            found = self.p.PoolMethod.Name(self.p.pool)
-            raise self.error("pools by SUM alone", "pool", expected="SUM", found=found)
+            raise self.error("pools by SUM alone", "pool", expected="SUM", found=self.p.PoolMethod.Name(self.p.pool))
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

@@ -84,8 +84,7 @@ class FieldLayer(Layer):
         channels = classes if self.grouped else classes + 4
         if len(shape) != 4 or shape[1] != channels or shape[0] % group:
             batch = f"N·{group}" if self.grouped else "N"
-            found = f"shape {list(shape)}"
-            raise self.bottom_error(0, "does not fit", expected=f"{batch}×{channels}×H×W", found=found)
+            raise self.bottom_error(0, "does not fit", expected=f"{batch}×{channels}×H×W", found=f"shape {list(shape)}")
         others = [(len(bottoms) - 1, LABEL_CHANNELS)] + [(1, 4)] * self.grouped
         for i, wanted in others:
             expected = [shape[0], wanted, *shape[2:]]

@@ -13,7 +13,7 @@ from ...data.images import MOST_PIXELS
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
 from ...detection.boxes import rounded
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
 from ...layers import require
 from ...layers.layer import Shape, register
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
@@ -40,7 +40,7 @@ class ImageGtSource(Source):
     """
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
-        param = layer.image_gt_data_param
+        param, at = layer.image_gt_data_param, locate.at("image_gt_data_param")
         self._param, self._images = param, read_objects(path, param.root_folder, IMAGE_GT)
         self._fields = fields_of(param.field_w, param.field_h, param.downsample_rate)
         self._mirror = layer.transform_param.mirror
@@ -55,15 +55,13 @@ class ImageGtSource(Source):
         whole = (param.resize_height, param.resize_width) if param.resize_width else listed
         for name, side, limit in zip(("crop_height", "crop_width"), self._size, whole, strict=True):
             if side > limit:
-                where = locate("image_gt_data_param", name)
-                raise where.error("a crop is larger than the images", expected=f"at most {limit}", found=side)
+                raise at.error("a crop is larger than the images", name, expected=f"at most {limit}", found=side)
         if param.resize_height * param.resize_width > MOST_PIXELS:
-            where, found = locate("image_gt_data_param", "resize_width"), f"{param.resize_height}×{param.resize_width}"
-            what, expected = "resize_height and resize_width make images too large", f"at most {MOST_PIXELS} pixels"
-            raise CaffeliteError(what, where=where, expected=expected, found=found)
+            expected, found = f"at most {MOST_PIXELS} pixels", f"{param.resize_height}×{param.resize_width}"
+            what = "resize_height and resize_width make images too large"
+            raise at.error(what, "resize_width", expected=expected, found=found)
         if not len(self._indices):
-            where = locate("image_gt_data_param", "fg_img_multiple")
-            raise where.error("fg_img_multiple leaves no image", expected="1 or more", found=0)
+            raise at.error("fg_img_multiple leaves no image", "fg_img_multiple", expected="1 or more", found=0)
         self._order = Order(len(self._indices), key(seed, layer.name, "shuffle") if param.shuffle else None)
         self._draws = key(seed, layer.name, "transform")
         self.listed = self._images

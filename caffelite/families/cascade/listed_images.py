@@ -2,8 +2,6 @@
 
 Sources: zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp; zhaoweicai/mscnn
 src/caffe/layers/image_gt_data_layer.cpp.
-Sources: zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp; zhaoweicai/mscnn
-src/caffe/layers/image_gt_data_layer.cpp.
 """
 
 from collections.abc import Callable

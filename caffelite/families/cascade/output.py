@@ -145,8 +145,7 @@ class BoxGroupOutput(Proposals):
                 raise self.error("a bad group", "box_group_param", i, expected=what)
             fields, (scores, offsets) = len(group.field_w), bottoms[2 * i : 2 * i + 2]
             if len(scores) != 4 or scores[0] % fields:
-                expected = f"N·{fields}×K×H×W"
-                raise self.bottom_error(2 * i, "is no map", expected=expected, found=f"shape {list(scores)}")
+                raise self.bottom_error(2 * i, "is no map", expected=f"N·{fields}×K×H×W", found=f"shape {list(scores)}")
             if offsets != (scores[0], 4, *scores[2:]):
                 shape = [scores[0], 4, *scores[2:]]
                 raise self.bottom_error(2 * i + 1, "does not fit", expected=shape, found=list(offsets))

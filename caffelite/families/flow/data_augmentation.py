@@ -128,8 +128,7 @@ class Augmentation(Layer):
         """A bottom of the numbers of coefficients.py."""
         count = bottoms[0][0]
         if bottoms[i][:2] != (count, len(NAMES)) or math.prod(bottoms[i][2:]) != 1:
-            expected = [count, len(NAMES), 1, 1]
-            raise self.bottom_error(i, "does not fit", expected=expected, found=list(bottoms[i]))
+            raise self.bottom_error(i, "does not fit", expected=[count, len(NAMES), 1, 1], found=list(bottoms[i]))
 
     def download(self, array) -> np.ndarray:
         return self.dev.download(array).astype(float)

@@ -53,8 +53,7 @@ class Anchored(Layer):
         for name in ("ratio", "scale"):
             for i, value in enumerate(getattr(p, name)):
                 if not 0 < value < math.inf:
-                    expected = "a finite number above 0"
-                    raise self.error(f"a bad {name}", name, i, expected=expected, found=f"{value:g}")
+                    raise self.error(f"a bad {name}", name, i, expected="a finite number above 0", found=f"{value:g}")
         self.of_python = self.spec.HasField("python_param")  # see python_names.py
         ratios, scales = list(p.ratio) or RATIOS, list(p.scale) or SCALES
         self.base = base_anchors(p.base_size, ratios, scales, halves_to_even=self.of_python)

@@ -237,8 +237,7 @@ class MultiROIPooling(ArrayLayer):
     def setup(self) -> None:
         require.positive(self, "pooled_h", "pooled_w")
         if len(self.spec.top) != self.p.top_num:
-            expected = f"{self.p.top_num}, top_num"
-            raise self.error(f"has {len(self.spec.top)} tops", "top_num", expected=expected)
+            raise self.error(f"has {len(self.spec.top)} tops", "top_num", expected=f"{self.p.top_num}, top_num")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

@@ -44,8 +44,7 @@ class BN(ImageLayout, Layer):
         owners = {forks.get(name, "PSPNet"): name for name in reversed(named)}
         if len(owners) > 1:
             (fork, name), (other, field) = sorted(owners.items(), key=lambda owner: FORKS.index(owner[0]))[:2]
-            what = "mixes fields of two forks' BN"
-            raise self.error(what, name, found=f"{field} of {other} and {name} of {fork}")
+            raise self.error("mixes fields of two forks' BN", name, found=f"{field} of {other} and {name} of {fork}")
         self.segnet = "caffe-segnet" in owners
         self.plain = self.segnet and p.bn_mode == pb.BNParameter.INFERENCE
         tested = self.phase == pb.TEST and (p.moving_average or not self.history)

@@ -310,8 +310,7 @@ class CTCGreedyDecoder(Layer):
         index = self.p.blank_index if self.p.HasField("blank_index") else default
         self.blank = classes - 1 if index < 0 else index
         if self.blank >= classes:
-            expected = f"at most {classes - 1}"
-            raise self.error("blank_index is no class", "blank_index", expected=expected, found=index)
+            raise self.error("blank_index is no class", "blank_index", expected=f"at most {classes - 1}", found=index)
         if self.indicated:
             return self._indicated_shapes(bottoms)
         self._check_tops(1)

@@ -19,8 +19,7 @@ def check_rows(layer: Layer, bottoms: list[Shape], index: int, *expected: int | 
     shape = bottoms[index]
     fits = all(isinstance(e, str) or e == d for e, d in zip(expected, shape, strict=False))
     if len(shape) < len(expected) or not fits or math.prod(shape[len(expected) :]) != 1:
-        text = "×".join(map(str, expected))
-        raise layer.bottom_error(index, "does not fit", expected=text, found=list(shape))
+        raise layer.bottom_error(index, "does not fit", expected="×".join(map(str, expected)), found=list(shape))
 
 
 def lengths_of(indicators: np.ndarray) -> np.ndarray:

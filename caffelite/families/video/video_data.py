@@ -18,7 +18,7 @@ from ...data.opening import batch_size_of, check_tops
 from ...data.pipeline import Batch, Source, workers
 from ...data.samples import TransformedSource
 from ...data.transforms import Transform
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
 from ...layers.data import Feed, no_files
 from ...layers.layer import register
 from ...prototxt import resolve
@@ -67,7 +67,7 @@ class VideoSource(TransformedSource):
         self._capture, self._next = cv2.VideoCapture(self._device if self._camera else self._file), 0
         if not self._capture.isOpened():
             what = f"cannot open camera {self._device}" if self._camera else f'"{self._file}" is no video'
-            raise CaffeliteError(what, where=self._where("device_id" if self._camera else "video_file"))
+            raise self._where.error(what, "device_id" if self._camera else "video_file")
 
     def _count(self) -> int:
         """The number of frames, by reading them: what files say of it is often wrong."""
@@ -86,8 +86,7 @@ class VideoSource(TransformedSource):
         readable = all(self._capture.grab() for _ in range(skipped))
         decoded, image = self._capture.read() if readable else (False, None)
         if image is None or not decoded:
-            field = "device_id" if self._camera else "video_file"
-            raise CaffeliteError(f"cannot read frame {number}", where=self._where(field))
+            raise self._where.error(f"cannot read frame {number}", "device_id" if self._camera else "video_file")
         self._next = number + 1
         return channels_first(image)
 

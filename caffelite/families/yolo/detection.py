@@ -135,8 +135,7 @@ class Yolov3DetectionOutput(YoloOutput):
             raise self.error("a grid for each bottom", "mask_group_num", expected=grids, found=p.mask_group_num)
         for name, least in (("mask", grids * p.num_box), ("anchors_scale", grids)):
             if len(getattr(p, name)) < least:
-                what = f"too few of {name}"
-                raise self.error(what, name, expected=f"{least} values", found=len(getattr(p, name)))
+                raise self.error(f"too few of {name}", name, expected=f"{least} values", found=len(getattr(p, name)))
 
     def anchors(self, index: int) -> np.ndarray:
         p, group = self.p, len(self.p.mask) // self.p.mask_group_num

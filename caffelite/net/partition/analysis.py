@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...devices.links import Peer
-from ...errors import CaffeliteError
 from ...layers import Shape
 from ...layers.state import varies
 from ..nodes import Graph, Node, Value
@@ -122,8 +121,5 @@ def check_stages(graph: Graph, placement: Placement) -> None:
             owner = graph.parameters[ref.owner]
             if stages[owner.node] != stages[node]:
                 what = f'layer "{node.name}" on stage {stages[node]} shares parameter "{owner.name}" with layer'
-                raise CaffeliteError(
-                    f'{what} "{owner.node.name}" on stage {stages[owner.node]}',
-                    where=layer.locate("param", i, "name"),
-                    remedy="place both on one stage",
-                )
+                what += f' "{owner.node.name}" on stage {stages[owner.node]}'
+                raise layer.locate.error(what, "param", i, "name", remedy="place both on one stage")

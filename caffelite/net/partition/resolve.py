@@ -139,8 +139,7 @@ def check_micro_batches(graph: Graph, count: int) -> None:
     for node in graph.nodes:
         if node.layer.couples_samples:
             what = f"its samples depend on each other, so that {count} micro-batches are not the batch"
-            remedy = "leave micro_batches at 1; iter_size also fills a pipeline"
-            raise node.layer.error(what, remedy=remedy, outer=True)
+            raise node.layer.error(what, remedy="leave micro_batches at 1; iter_size also fills a pipeline", outer=True)
 
 
 def _work(node: Node) -> int:

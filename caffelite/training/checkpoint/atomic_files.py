@@ -103,18 +103,11 @@ def _write_draft(draft: Path, chunks: Iterable[bytes | memoryview]) -> None:
 def failed(path: Path, error: OSError) -> CaffeliteError:
     """The error on a file that cannot be written."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not path.parent.is_dir():
-        what, remedy = (
-            f"cannot write {path}: its folder {path.parent} no longer exists",
-            f"create it again: mkdir -p {quoted(path.parent)}; {CONTINUE}",
-        )
-        return Unwritable(what, remedy=f"{remedy}, if one is left")
-    remedy = (
-        "free disk space"
-        if error.errno in FULL
-        else "allow writing there"
-        if error.errno in FORBIDDEN
-        else "check the disk"
-    )
+        remedy = f"create it again: mkdir -p {quoted(path.parent)}; {CONTINUE}, if one is left"
+        return Unwritable(f"cannot write {path}: its folder {path.parent} no longer exists", remedy=remedy)
+    remedy = "check the disk"
+    if error.errno in FULL | FORBIDDEN:
+        remedy = "free disk space" if error.errno in FULL else "allow writing there"
     unwritable = Unwritable(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
     unwritable.number = error.errno or 0
     return unwritable
@@ -138,24 +131,16 @@ def sync_folder(folder: Path) -> None:
 def check_space(prefix: str, size: int, locate: Locator) -> None:
     """Tries to write ``size`` bytes under a snapshot prefix, and removes the drafts of killed runs. Errors: the folder
     is missing, full or not writable."""
-    folder = Path(prefix).parent
-    where = locate("snapshot_prefix")
+    folder, where = Path(prefix).parent, locate("snapshot_prefix")
     if not os.path.isdir(folder):
-        raise CaffeliteError(
-            f"the folder of snapshot_prefix, {folder}, does not exist",
-            where=where,
-            remedy=f"make it: mkdir -p {quoted(folder)}",
-        )
+        what = f"the folder of snapshot_prefix, {folder}, does not exist"
+        raise where.error(what, remedy=f"make it: mkdir -p {quoted(folder)}")
     try:
         prefix.encode()
     except UnicodeEncodeError:
-        what, remedy = (
-            f"snapshots cannot be written to {prefix}: a state names its model in UTF-8",
-            "rename it, or choose another",
-        )
-        raise CaffeliteError(
-            what, where=where, expected="a path in UTF-8", remedy=f"{remedy} snapshot_prefix"
-        ) from None
+        what = f"snapshots cannot be written to {prefix}: a state names its model in UTF-8"
+        remedy = "rename it, or choose another snapshot_prefix"
+        raise where.error(what, expected="a path in UTF-8", remedy=remedy) from None
     try:
         remove_stale(prefix)
         draft = draft_of(Path(f"{prefix}_iter_"))
@@ -168,7 +153,7 @@ def check_space(prefix: str, size: int, locate: Locator) -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         what = f"snapshots cannot be written to {folder}: {reason(error)}"
         room = f"{size / 2**20:.1f} MiB of free disk space"
-        raise CaffeliteError(what, where=where, expected=room, remedy="choose another snapshot_prefix") from None
+        raise where.error(what, expected=room, remedy="choose another snapshot_prefix") from None
 
 
 def remove_stale(prefix: str | Path) -> None:

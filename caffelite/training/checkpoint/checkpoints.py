@@ -59,7 +59,7 @@ class Checkpoints:
     def write_bundle(self, state: TrainingState, folder: Path, gathered: Gathered) -> None:
         """Writes a checkpoint into the folder of a diagnosis. The processes of the first group that hold other parts of
         the net call ``help_bundle``."""
-        snapshot.write(self.content.files(state, str(folder / "fault"), gathered))
+        atomic_files.write(self.content.files(state, str(folder / "fault"), gathered))
 
     def help_bundle(self, state: TrainingState, gathered: Gathered) -> None:
         """Takes part in ``write_bundle`` of rank 0."""

@@ -106,11 +106,8 @@ class Ownership:
         except OSError as error:
             self.release()
             what = f"snapshots cannot be written under {self.prefix}: {path}: {atomic_files.reason(error)}"
-            raise CaffeliteError(
-                what,
-                where=locate("snapshot_prefix") if locate else None,
-                remedy="choose another snapshot_prefix",
-            ) from None
+            where = locate("snapshot_prefix") if locate else None
+            raise CaffeliteError(what, where=where, remedy="choose another snapshot_prefix") from None
 
     def _lock(self, path: Path, locate: Locator | None) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -123,8 +120,7 @@ class Ownership:
                 who = f" (process {mark.process} on {mark.host}, since {_moment(mark.began)})" if mark else ""
                 what = f"another run{who} writes snapshots under {self.prefix}"
                 remedy = "let it end, or give this run a prefix of its own: -set snapshot_prefix=NAME"
-                where = locate("snapshot_prefix") if locate else None
-                raise CaffeliteError(what, where=where, remedy=remedy) from None
+                raise CaffeliteError(what, where=locate("snapshot_prefix") if locate else None, remedy=remedy) from None
             what = "%s cannot be locked (%s): let no second run write snapshots under %s meanwhile"
             log.warning(what, path, atomic_files.reason(error), self.prefix)
         return handle

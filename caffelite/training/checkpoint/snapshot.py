@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +22,8 @@ from ... import inputs, weights
 from ...errors import CaffeliteError
 from ...weights import hdf5
 from . import atomic_files
-from .atomic_files import write
 
 log = logging.getLogger("caffelite")
-
-__all__ = [
-    "State",
-    "Mismatch",
-    "average_name",
-    "best_name",
-    "encode_hdf5_state",
-    "fault",
-    "names",
-    "newest_good",
-    "pair",
-    "prefix",
-    "prune",
-    "read_model",
-    "read_state",
-    "run_of",
-    "sound",
-    "state_chunks",
-    "states",
-    "write",
-]
 
 
 @dataclass
@@ -56,10 +34,8 @@ class State:
     model: str
     history: list[np.ndarray]
     current_step: int = 0
-    resume: pb.ResumeState | None = field(default=None)
-    plateau: tuple[float, int] | None = (
-        None  # of lr_policy "plateau": the least loss, the iteration of the latest event
-    )
+    resume: pb.ResumeState | None = None
+    plateau: tuple[float, int] | None = None  # of the policy: the least loss, the iteration of the latest event
     run: pb.RunOrigin | None = None  # the run that wrote it
     digest: bytes = b""  # of the model's file; empty: not known
 
@@ -143,10 +119,8 @@ def encode_hdf5_state(state: State) -> bytes:
         file["learned_net"] = np.array(model, f"S{len(model) + 1}")  # Caffe reads to the 0 behind it
         file["iter"], file["current_step"] = (np.array([n], np.int32) for n in (state.iteration, state.current_step))
         if state.plateau:
-            file["minimum_loss"], file["iter_last_event"] = (
-                np.array(state.plateau[:1], "<f4"),
-                np.array(state.plateau[1:], np.int32),
-            )
+            file["minimum_loss"] = np.array(state.plateau[:1], "<f4")
+            file["iter_last_event"] = np.array(state.plateau[1:], np.int32)
         history = file.create_group("history")
         for i, blob in enumerate(state.history):
             history[str(i)] = np.ascontiguousarray(blob, "<f4")
@@ -278,7 +252,7 @@ def newest_good(path: Path) -> str | None:
     match = re.fullmatch(r"(.*)_iter_\d+(\.solverstate(?:\.h5)?)", path.name, re.DOTALL)
     if not match:
         return None
-    for other in _states(path.parent, match[1], match[2]):
+    for _, other in _numbered(path.parent, match[1], match[2]):
         if other != path and sound(other):
             return f"the newest good snapshot is {other}"
     return "there is no other good snapshot in its folder"
@@ -287,10 +261,6 @@ def newest_good(path: Path) -> str | None:
 def states(prefix: str | Path) -> list[tuple[int, Path]]:
     """(iteration, path) of the states with a prefix in either format, the latest first."""
     return _numbered(Path(prefix).parent, Path(prefix).name, ".solverstate", ".solverstate.h5")
-
-
-def _states(folder: Path, start: str, *ends: str) -> list[Path]:
-    return [path for _, path in _numbered(folder, start, *ends)]
 
 
 def _numbered(folder: Path, start: str, *ends: str) -> list[tuple[int, Path]]:

@@ -5,7 +5,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -295,21 +295,29 @@ class Diagnosis:
         gathered: Gathered,
         group: int | None = None,
     ) -> str:
-        """Writes the bundle of the iteration; its folder. Logs a warning where it cannot be written. group: of the
-        processes that read the batches; None: this process."""
+        """Writes the bundle of the iteration; its folder. Logs a warning where it cannot be written. batches: what
+        feeding layers read, by "part/layer/top". group: of the processes that read them; None: this process."""
         try:
             folder: Path = make_folder(self.checkpoints.prefix, state.iteration, state.run.id)
             self.checkpoints.write_bundle(state, folder, gathered)
             net = pb.NetParameter()
             net.CopyFrom(self._net.graph.message)
             net.state.CopyFrom(self._net_state)
-            values = {
+            for name, message in ((NET, net), (SOLVER, self._p)):
+                (folder / name).write_text(prototxt.write(message), encoding="utf-8")
+            np.savez(folder / BATCH, **batches)  # type: ignore[arg-type]  # for mypy a key may be savez's allow_pickle
+            entries = {
+                "iteration": report.iteration,
                 "seed": state.seed,
                 "parts": self._iteration.micro_batches,
                 "rank": self._mesh.data.rank if group is None else group,
                 "size": self._mesh.data.size,
+                "first": report.first and report.first.record(),
+                "samples": report.samples,
+                "norms": report.norms,
+                "causes": report.causes,
             }
-            write(folder, net, self._p, report, batches, values)
+            (folder / REPORT).write_text(json.dumps(entries, indent=2) + "\n")
             return str(folder)
         except (OSError, CaffeliteError) as error:
             log.warning("what is needed to replay it could not be written: %s", error)
@@ -327,27 +335,3 @@ def make_folder(prefix: str, iteration: int, run: str) -> Path:
         os.rename(folder, f"{folder}_{number}")
     folder.mkdir(exist_ok=True)
     return folder
-
-
-def write(
-    folder: Path,
-    net: pb.NetParameter,
-    solver: pb.SolverParameter,
-    report: Report,
-    batches: dict[str, np.ndarray],
-    values: Mapping[str, object],
-) -> None:
-    """Writes what belongs to a bundle besides a checkpoint. batches: what feeding layers read, by "part/layer/top".
-    values: more entries of the report's file."""
-    (folder / NET).write_text(prototxt.write(net), encoding="utf-8")
-    (folder / SOLVER).write_text(prototxt.write(solver), encoding="utf-8")
-    np.savez(folder / BATCH, **batches)  # type: ignore[arg-type]  # for mypy a key may be savez's allow_pickle
-    entries = {
-        "iteration": report.iteration,
-        **values,
-        "first": report.first and report.first.record(),
-        "samples": report.samples,
-        "norms": report.norms,
-        "causes": report.causes,
-    }
-    (folder / REPORT).write_text(json.dumps(entries, indent=2) + "\n")

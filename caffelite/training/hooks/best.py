@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...errors import CaffeliteError, Locator, did_you_mean
+from ...errors import Locator, did_you_mean
 from ...net.graph import Graph
 from ..scores import Scores
 from ..state import TrainingState
@@ -36,8 +36,7 @@ class BestWeights(Hook):
         if self._name not in known:
             what = f'no test net has an output "{self._name}"'
             expected = f"one of {', '.join(known)}" if known else "a test net"
-            remedy = did_you_mean(self._name, known)
-            raise CaffeliteError(what, where=locate("best_score"), expected=expected, remedy=remedy)
+            raise locate.error(what, "best_score", expected=expected, remedy=did_you_mean(self._name, known))
         self._lowest = p.best_lowest if p.HasField("best_lowest") else known[self._name].node.layer.loss
 
     def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:

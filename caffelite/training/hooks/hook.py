@@ -68,6 +68,16 @@ class Hook:
 EVENTS = [name for name, value in vars(Hook).items() if callable(value) and not name.startswith("_")]
 
 
+def _to_each(event: str) -> Callable[..., None]:
+    """The method that passes an event on."""
+
+    def pass_on(self: "Hooks", *values: object) -> None:
+        for call in self._calls[event]:
+            call(*values)
+
+    return pass_on
+
+
 class Hooks(Hook):
     """Several hooks as one: each event goes to those that override it, in order. The last one stays last."""
 
@@ -92,10 +102,6 @@ class Hooks(Hook):
             for event in EVENTS
         }
 
-    def started(self, state: TrainingState) -> None:
-        for call in self._calls["started"]:
-            call(state)
-
     def before_iteration(self, state: TrainingState) -> bool:
         stops = False
         for call in self._calls["before_iteration"]:
@@ -116,41 +122,17 @@ class Hooks(Hook):
                 return True
         return False
 
-    def before_update(self, state: TrainingState, rate: float) -> None:
-        for call in self._calls["before_update"]:
-            call(state, rate)
-
-    def after_update(self, state: TrainingState) -> None:
-        for call in self._calls["after_update"]:
-            call(state)
-
-    def after_iteration(self, state: TrainingState) -> None:
-        for call in self._calls["after_iteration"]:
-            call(state)
-
     def finished(self, state: TrainingState) -> None:
         for call in reversed(self._calls["finished"]):
             call(state)
 
-    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
-        for call in self._calls["losses"]:
-            call(state, first, values)
-
-    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
-        for call in self._calls["displayed"]:
-            call(state, rate, loss, outputs)
-
-    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
-        for call in self._calls["tested"]:
-            call(state, which, scores)
-
-    def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:
-        for call in self._calls["all_tested"]:
-            call(state, scores)
-
-    def restored(self, state: TrainingState) -> None:
-        for call in self._calls["restored"]:
-            call(state)
+    started, before_update, after_update, after_iteration, losses, displayed, tested, all_tested, restored = (
+        _to_each(event)
+        for event in (
+            *("started", "before_update", "after_update", "after_iteration", "losses", "displayed", "tested"),
+            *("all_tested", "restored"),
+        )
+    )
 
 
 class LossReports(Hook):

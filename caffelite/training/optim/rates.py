@@ -1,4 +1,4 @@
-"""Learning rates: pure functions of the iteration, one per lr_policy and with its name.
+"""Learning rates: pure functions of the iteration, one per lr_policy.
 
 "plateau" also depends on its events, which follow from the losses and are part of the training state. A warm-up
 precedes any policy; min_lr limits the result.
@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...errors import CaffeliteError, Locator, did_you_mean
+from ...errors import Locator, did_you_mean
 from ..state import PlateauState
-
-Rate = Callable[[int], float]
 
 
 def _power(base: float, exponent: float) -> float:
@@ -23,97 +21,64 @@ def _power(base: float, exponent: float) -> float:
         return float(np.float64(base) ** exponent)
 
 
-def fixed(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr
-
-
-def step(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * _power(p.gamma, i // p.stepsize)
-
-
-def exp(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * _power(p.gamma, i)
-
-
-def inv(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * _power(1 + p.gamma * i, -p.power)
-
-
-def multistep(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * _power(p.gamma, sum(value <= i for value in p.stepvalue))
-
-
-def poly(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.min_lr + (p.base_lr - p.min_lr) * _power(max(0.0, 1 - i / p.max_iter), p.power)
-
-
-def sigmoid(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr / (1 + _power(math.e, -p.gamma * (i - p.stepsize)))
-
-
-def multifixed(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.stagelr[min(sum(last < i for last in p.stageiter), len(p.stagelr) - 1)]
-
-
-def cosine(p: pb.SolverParameter) -> Rate:
+def _cosine(p: pb.SolverParameter, i: int) -> float:
     """Loshchilov and Hutter 2017, without restarts."""
     start = _warm_up_length(p)
-
-    def rate(i: int) -> float:
-        done = min(1.0, max(0, i - start) / max(1, p.max_iter - start))
-        return p.min_lr + (p.base_lr - p.min_lr) * (1 + math.cos(math.pi * done)) / 2
-
-    return rate
+    done = min(1.0, max(0, i - start) / max(1, p.max_iter - start))
+    return p.min_lr + (p.base_lr - p.min_lr) * (1 + math.cos(math.pi * done)) / 2
 
 
-def onecycle(p: pb.SolverParameter) -> Rate:
+def _onecycle(p: pb.SolverParameter, i: int) -> float:
     """Smith 2018, along cosines as in PyTorch's OneCycleLR, without a cycle of the momentum."""
     top = p.pct_start * p.max_iter
     first, last = p.base_lr / p.div_factor, p.base_lr / p.div_factor / p.final_div_factor
-
-    def rate(i: int) -> float:
-        begin, end, done = (first, p.base_lr, i / top) if i < top else (p.base_lr, last, (i - top) / (p.max_iter - top))
-        return end + (begin - end) * (1 + math.cos(math.pi * min(1.0, done))) / 2
-
-    return rate
-
-
-def _no_steps(p: pb.SolverParameter, i: int) -> int:
-    return 0
-
-
-def _no_turns(p: pb.SolverParameter) -> Iterable[int]:
-    return ()
+    begin, end, done = (first, p.base_lr, i / top) if i < top else (p.base_lr, last, (i - top) / (p.max_iter - top))
+    return end + (begin - end) * (1 + math.cos(math.pi * min(1.0, done))) / 2
 
 
 @dataclass(frozen=True)
 class Policy:
-    """An lr_policy. rate: makes the rate of a solver. fields: those that it needs. current_step: the number of steps
+    """An lr_policy. rate: of a solver at an iteration. fields: those that it needs. current_step: the number of steps
     before an iteration, as Caffe's states count them. turns: the iterations at which the rate steps; None: it changes
     with every iteration."""
 
-    rate: Callable[[pb.SolverParameter], Rate]
+    rate: Callable[[pb.SolverParameter, int], float]
     fields: tuple[str, ...] = ()
-    current_step: Callable[[pb.SolverParameter, int], int] = _no_steps
+    current_step: Callable[[pb.SolverParameter, int], int] = lambda p, i: 0
     turns: Callable[[pb.SolverParameter], Iterable[int]] | None = None
 
 
 POLICIES = {
-    "fixed": Policy(fixed, turns=_no_turns),
+    "fixed": Policy(lambda p, i: p.base_lr, turns=lambda p: ()),
     "step": Policy(
-        step, ("gamma", "stepsize"), lambda p, i: i // p.stepsize, lambda p: range(p.stepsize, p.max_iter, p.stepsize)
+        lambda p, i: p.base_lr * _power(p.gamma, i // p.stepsize),
+        ("gamma", "stepsize"),
+        lambda p, i: i // p.stepsize,
+        lambda p: range(p.stepsize, p.max_iter, p.stepsize),
     ),
-    "exp": Policy(exp, ("gamma",)),
-    "inv": Policy(inv, ("gamma", "power")),
+    "exp": Policy(lambda p, i: p.base_lr * _power(p.gamma, i), ("gamma",)),
+    "inv": Policy(lambda p, i: p.base_lr * _power(1 + p.gamma * i, -p.power), ("gamma", "power")),
     "multistep": Policy(
-        multistep, ("gamma", "stepvalue"), lambda p, i: sum(value <= i for value in p.stepvalue), lambda p: p.stepvalue
+        lambda p, i: p.base_lr * _power(p.gamma, sum(value <= i for value in p.stepvalue)),
+        ("gamma", "stepvalue"),
+        lambda p, i: sum(value <= i for value in p.stepvalue),
+        lambda p: p.stepvalue,
     ),
-    "poly": Policy(poly, ("power", "max_iter")),
-    "sigmoid": Policy(sigmoid, ("gamma", "stepsize")),
-    "multifixed": Policy(multifixed, ("stagelr", "stageiter"), turns=lambda p: [i + 1 for i in p.stageiter[:-1]]),
-    "plateau": Policy(fixed, ("gamma", "plateau_winsize"), turns=_no_turns),
-    "cosine": Policy(cosine, ("max_iter",)),
-    "onecycle": Policy(onecycle, ("max_iter",)),
+    "poly": Policy(
+        lambda p, i: p.min_lr + (p.base_lr - p.min_lr) * _power(max(0.0, 1 - i / p.max_iter), p.power),
+        ("power", "max_iter"),
+    ),
+    "sigmoid": Policy(
+        lambda p, i: p.base_lr / (1 + _power(math.e, -p.gamma * (i - p.stepsize))), ("gamma", "stepsize")
+    ),
+    "multifixed": Policy(
+        lambda p, i: p.stagelr[min(sum(last < i for last in p.stageiter), len(p.stagelr) - 1)],
+        ("stagelr", "stageiter"),
+        turns=lambda p: [i + 1 for i in p.stageiter[:-1]],
+    ),
+    "plateau": Policy(lambda p, i: p.base_lr, ("gamma", "plateau_winsize"), turns=lambda p: ()),
+    "cosine": Policy(_cosine, ("max_iter",)),
+    "onecycle": Policy(_onecycle, ("max_iter",)),
 }
 
 
@@ -123,20 +88,18 @@ class Schedule:
 
     def __init__(self, p: pb.SolverParameter, locate: Locator):
         self._p, self._locate, self._policy = p, locate, POLICIES[p.lr_policy]
-        self._rate = self._policy.rate(p)
-        self._warm = _warm_up(p)
         self.plateau = PlateauState() if p.lr_policy == "plateau" else None
 
     def __call__(self, i: int) -> float:
         p = self._p
         if i < _warm_up_length(p):
-            value = self._warm(i)
+            value = _warm_up(p, i)
         else:
-            value = self._rate(i) * (_power(p.gamma, self.plateau.steps) if self.plateau else 1)
+            value = self._policy.rate(p, i) * (_power(p.gamma, self.plateau.steps) if self.plateau else 1)
         if not math.isfinite(value):
             what = f'lr_policy "{p.lr_policy}" gives no finite rate at iteration {i}'
             remedy = f"correct {', '.join(('base_lr', *self._policy.fields))}"
-            raise CaffeliteError(what, where=self._locate("lr_policy"), found=value, remedy=remedy)
+            raise self._locate.error(what, "lr_policy", found=value, remedy=remedy)
         return max(value, p.min_lr) if p.min_lr else value
 
     def receive_loss(self, i: int, loss: float) -> bool:
@@ -161,32 +124,31 @@ def _warm_up_length(p: pb.SolverParameter) -> int:
     return p.warmup_iter or p.rampup_interval
 
 
-def _warm_up(p: pb.SolverParameter) -> Rate:
+def _warm_up(p: pb.SolverParameter, i: int) -> float:
     """From another rate to base_lr: on a line as Intel's Caffe, as a square as NVCaffe."""
     if p.warmup_iter:
-        return lambda i: p.warmup_start_lr + (p.base_lr - p.warmup_start_lr) * (i / p.warmup_iter)
-    return lambda i: p.rampup_lr + (p.base_lr - p.rampup_lr) * (i / p.rampup_interval) ** 2
+        return p.warmup_start_lr + (p.base_lr - p.warmup_start_lr) * (i / p.warmup_iter)
+    return p.rampup_lr + (p.base_lr - p.rampup_lr) * (i / p.rampup_interval) ** 2
 
 
 def _check_cycle(p: pb.SolverParameter, locate: Locator) -> None:
     if not 0 < p.pct_start < 1:
-        what = "pct_start must be above 0 and below 1"
-        raise CaffeliteError(what, where=locate("pct_start"), found=f"{p.pct_start:g}")
+        raise locate.error("pct_start must be above 0 and below 1", "pct_start", found=f"{p.pct_start:g}")
     for name in ("div_factor", "final_div_factor"):
         if not 1 <= getattr(p, name) < math.inf:
-            raise CaffeliteError(f"{name} must be at least 1", where=locate(name), found=f"{getattr(p, name):g}")
+            raise locate.error(f"{name} must be at least 1", name, found=f"{getattr(p, name):g}")
     if length := _warm_up_length(p):
         name = "warmup_iter" if p.warmup_iter else "rampup_interval"
         what, remedy = 'lr_policy "onecycle" rises by itself', f"leave out {name}, or set pct_start"
-        raise CaffeliteError(what, where=locate(name), found=f"{name}: {length}", remedy=remedy)
+        raise locate.error(what, name, found=f"{name}: {length}", remedy=remedy)
 
 
 def _check_stages(p: pb.SolverParameter, locate: Locator) -> None:
     if len(p.stagelr) != len(p.stageiter):
         expected = f"a stagelr for each of the {len(p.stageiter)} stageiter"
-        raise CaffeliteError("the stages do not fit", where=locate("stagelr"), expected=expected, found=len(p.stagelr))
+        raise locate.error("the stages do not fit", "stagelr", expected=expected, found=len(p.stagelr))
     if list(p.stageiter) != sorted(set(p.stageiter)):
-        raise CaffeliteError("stageiter must rise", where=locate("stageiter"), found=list(p.stageiter))
+        raise locate.error("stageiter must rise", "stageiter", found=list(p.stageiter))
 
 
 def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
@@ -194,38 +156,32 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
     if p.lr_policy not in POLICIES:
         what = f'unknown lr_policy "{p.lr_policy}"' if p.lr_policy else "no lr_policy"
         remedy = did_you_mean(p.lr_policy, POLICIES) or 'lr_policy: "fixed" keeps base_lr'
-        raise CaffeliteError(what, where=locate("lr_policy"), expected=f"one of {', '.join(POLICIES)}", remedy=remedy)
+        raise locate.error(what, "lr_policy", expected=f"one of {', '.join(POLICIES)}", remedy=remedy)
     needs = POLICIES[p.lr_policy].fields
     for name in needs:
         value = getattr(p, name)
         present = p.HasField(name) if isinstance(value, int | float) else len(value)
         if not present:
-            raise CaffeliteError(
-                f'lr_policy "{p.lr_policy}" needs {name}', where=locate("lr_policy"), remedy=f"set {name}"
-            )
+            raise locate.error(f'lr_policy "{p.lr_policy}" needs {name}', "lr_policy", remedy=f"set {name}")
     if not p.HasField("base_lr") and (p.lr_policy != "multifixed" or _warm_up_length(p)):
-        raise CaffeliteError("no base_lr", where=locate(), remedy="set base_lr, the learning rate to start from")
+        raise locate.error("no base_lr", remedy="set base_lr, the learning rate to start from")
     if "stepsize" in needs and p.lr_policy == "step" and p.stepsize < 1:
-        raise CaffeliteError("stepsize must be at least 1", where=locate("stepsize"), found=p.stepsize)
+        raise locate.error("stepsize must be at least 1", "stepsize", found=p.stepsize)
     if "max_iter" in needs and p.max_iter < 1:
-        raise CaffeliteError("max_iter must be at least 1", where=locate("max_iter"), found=p.max_iter)
+        raise locate.error("max_iter must be at least 1", "max_iter", found=p.max_iter)
     if p.lr_policy == "onecycle":
         _check_cycle(p, locate)
     for name in ("min_lr", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr"):
         if not 0 <= getattr(p, name) < math.inf:
-            raise CaffeliteError(f"{name} must be a number not below 0", where=locate(name), found=getattr(p, name))
+            raise locate.error(f"{name} must be a number not below 0", name, found=getattr(p, name))
     if p.min_lr > p.base_lr and p.lr_policy != "multifixed":
-        raise CaffeliteError(
-            "min_lr is above base_lr", where=locate("min_lr"), expected=f"at most {p.base_lr:g}", found=f"{p.min_lr:g}"
+        raise locate.error(
+            "min_lr is above base_lr", "min_lr", expected=f"at most {p.base_lr:g}", found=f"{p.min_lr:g}"
         )
     if p.warmup_iter and p.rampup_interval:
-        raise CaffeliteError(
-            "both warmup_iter and rampup_interval are set", where=locate("rampup_interval"), remedy="keep one warm-up"
-        )
+        raise locate.error("both warmup_iter and rampup_interval are set", "rampup_interval", remedy="keep one warm-up")
     if p.lr_policy == "multifixed":
         _check_stages(p, locate)
     if p.lr_policy == "plateau" and min(p.plateau_winsize) < 1:
-        raise CaffeliteError(
-            "plateau_winsize must be at least 1", where=locate("plateau_winsize"), found=min(p.plateau_winsize)
-        )
+        raise locate.error("plateau_winsize must be at least 1", "plateau_winsize", found=min(p.plateau_winsize))
     return Schedule(p, locate)

@@ -100,16 +100,13 @@ def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
     name = p.type
     if p.HasField("solver_type"):
         if p.HasField("type"):
-            raise CaffeliteError("both type and solver_type are set", where=locate("solver_type"), remedy="keep type")
+            raise locate.error("both type and solver_type are set", "solver_type", remedy="keep type")
         old = pb.SolverParameter.SolverType.Name(p.solver_type)
         name = next((r for r in RULES if r.upper() == old), old)
     if name not in RULES:
         known = ", ".join(RULES)
-        raise CaffeliteError(
-            f'unknown solver type "{name}"',
-            where=locate("type"),
-            expected=f"one of {known}",
-            remedy=did_you_mean(name, RULES),
+        raise locate.error(
+            f'unknown solver type "{name}"', "type", expected=f"one of {known}", remedy=did_you_mean(name, RULES)
         )
     return name
 
@@ -124,19 +121,17 @@ def check(p: pb.SolverParameter, locate: Locator) -> str:
     for of, (right, expected) in _LIMITS.get(name, {}).items():
         if not right(getattr(p, of)):
             what = f"{name} cannot run with this {of}"
-            mistakes.add(CaffeliteError(what, where=locate(of), expected=expected, found=f"{getattr(p, of):g}"))
+            mistakes.add(locate.error(what, of, expected=expected, found=f"{getattr(p, of):g}"))
     words = [("regularization_type", tuple(REGULARIZATION)), ("larc_policy", ("scale", "clip"))]
     for of, known in words if p.local_lr_auto or p.larc else words[:1]:
         if (word := getattr(p, of)) not in known:
             what, expected = f'unknown {of} "{word}"', " or ".join(known)
-            mistakes.add(CaffeliteError(what, where=locate(of), expected=expected, remedy=did_you_mean(word, known)))
+            mistakes.add(locate.error(what, of, expected=expected, remedy=did_you_mean(word, known)))
     if p.local_lr_auto and p.larc:
-        mistakes.add(
-            CaffeliteError("both local_lr_auto and larc are set", where=locate("larc"), remedy="keep LARS or LARC")
-        )
+        mistakes.add(locate.error("both local_lr_auto and larc are set", "larc", remedy="keep LARS or LARC"))
     for on, eta in (("larc", "larc_eta"), ("local_lr_auto", "local_gw_ratio")):
         if getattr(p, on) and not 0 < getattr(p, eta) < math.inf:
-            mistakes.add(CaffeliteError(f"{eta} must be above 0", where=locate(eta), found=getattr(p, eta)))
+            mistakes.add(locate.error(f"{eta} must be above 0", eta, found=getattr(p, eta)))
     mistakes.raise_any()
     return name
 
