@@ -228,11 +228,9 @@ class PReLU(ImageLayout, Layer):
         return (0,) if self.p.channel_shared else (0, 1)
 
     def build(self, dev: Device) -> None:
-        y, dx, da = (
-            "where(x > 0, x, a * x)",
-            "where(x > 0, dy, a * dy)",
-            Formula("where(x > 0, 0, x * dy)", ("x", "dy")),
-        )
+        y = "where(x > 0, x, a * x)"
+        dx = "where(x > 0, dy, a * dy)"
+        da = Formula("where(x > 0, 0, x * dy)", ("x", "dy"))
         if self.p.channel_shared:
             self._y, self._dx = dev.map(Formula(y, ("x",), ("a",))), dev.map(Formula(dx, ("x", "dy"), ("a",)))
             self._da = dev.sum(da)

@@ -154,11 +154,9 @@ class BatchNorm(Fusing, ImageLayout):
         over it."""
         value, dy, slope = f"{value} + a", "({0})", {}
         if self.slope is not None:  # y is read: its sign replaces that of a sum of x and a
-            value, dy, slope = (
-                f"where({value} > 0, {value}, slope * ({value}))",
-                "where(y > 0, {0}, slope * ({0}))",
-                {"slope": self.slope},
-            )
+            value = f"where({value} > 0, {value}, slope * ({value}))"
+            dy = "where(y > 0, {0}, slope * ({0}))"
+            slope = {"slope": self.slope}
         self._normalise = self.channel_map(dev, value, ("x", "a"), each, split, **slope)
 
         def sums(parts: int):

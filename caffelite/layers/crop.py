@@ -30,10 +30,8 @@ class Crop(Layer):
         axis, offsets_set = self.axis(self.p.axis, len(whole)), list(self.p.offset)
         self.first, self.couples_samples = axis, axis == 0
         if len(offsets_set) not in (0, 1, len(whole) - axis):
-            what, expected = (
-                f"has {len(offsets_set)} values of offset",
-                f"one, or one for each of the {len(whole) - axis} axes from axis {axis}",
-            )
+            what = f"has {len(offsets_set)} values of offset"
+            expected = f"one, or one for each of the {len(whole) - axis} axes from axis {axis}"
             raise self.error(what, "offset", min(len(offsets_set) - 1, len(whole) - axis), expected=expected)
         offsets = offsets_set if len(offsets_set) == len(whole) - axis else (offsets_set or [0]) * (len(whole) - axis)
         for i, (start, size, room) in enumerate(zip(offsets, reference[axis:], whole[axis:], strict=True)):

@@ -35,10 +35,8 @@ class HostBlob:
         self._arrays |= {"data": data} if diff is None else {"data": data, "diff": diff}
 
     def retype(self, dtype: np.dtype) -> None:
-        self.dtype, self._arrays = (
-            dtype,
-            {name: array.astype(dtype, copy=False) for name, array in self._arrays.items()},
-        )
+        self.dtype = dtype
+        self._arrays = {name: array.astype(dtype, copy=False) for name, array in self._arrays.items()}
 
     def _array(self, name: str) -> np.ndarray:
         if name not in self._arrays:

@@ -149,10 +149,8 @@ class RNN(Recurrent):
 
     def build(self, dev: Device) -> None:
         super().build(dev)
-        self.from_h, self.out = (
-            dev.build(ops.InnerProduct(self.n, self.d, self.d)),
-            dev.build(ops.InnerProduct(self.t * self.n, self.d, self.d)),
-        )
+        self.from_h = dev.build(ops.InnerProduct(self.n, self.d, self.d))
+        self.out = dev.build(ops.InnerProduct(self.t * self.n, self.d, self.d))
         self.step = dev.empty((self.n, self.d))
         self._continued = dev.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, self.n, self.d)
         self._h = dev.map(Formula("tanh(x + r)", ("x", "r")))
@@ -263,11 +261,9 @@ class LSTMUnit(Layer):
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.LSTMUnit(self.n, self.d))
-        self.dc, self.none, self.dgates = (
-            dev.empty((self.n, self.d)),
-            dev.zeros((self.n, self.d)),
-            dev.empty((self.n, 4 * self.d)),
-        )
+        self.dc = dev.empty((self.n, self.d))
+        self.none = dev.zeros((self.n, self.d))
+        self.dgates = dev.empty((self.n, 4 * self.d))
 
     def forward(self, x: list, y: list) -> None:
         self.dev.copy(x[1], self.saved["gates"])

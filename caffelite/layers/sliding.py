@@ -177,10 +177,8 @@ class VolumeConvolution(Volumes):
     def __init__(self, dev: Device, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
         super().__init__(dev, x, y[2:], window)
         self.y, self.w = y, (y[1], x[1] // groups, *window.kernel)
-        self.rows, self.kernel = (
-            dev.empty((x[0], *self.out, y[1], *y[-2:])),
-            dev.empty((*self.w[:2], *self.flat.kernel)),
-        )
+        self.rows = dev.empty((x[0], *self.out, y[1], *y[-2:]))
+        self.kernel = dev.empty((*self.w[:2], *self.flat.kernel))
         self.dkernel = dev.empty(self.kernel.shape)
         self.op = dev.build(
             ops.Convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name)

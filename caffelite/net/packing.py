@@ -92,11 +92,9 @@ class _Branch:
 
     def insert(self, storage: Storage) -> _Branch | None:
         """Inserts a storage; returns the upper half where the branch had to be split."""
-        self.low, self.end, self.view = (
-            min(self.low, _place(storage)),
-            max(self.end, storage.offset + storage.bytes),
-            None,
-        )
+        self.low = min(self.low, _place(storage))
+        self.end = max(self.end, storage.offset + storage.bytes)
+        self.view = None
         parts = self.parts
         if self.leaf:
             insort(parts, storage, key=_place)

@@ -218,10 +218,8 @@ class _Descent:
 
 def stage_seconds(planner: Planner, sharding: Sharding) -> float:
     """Seconds of a batch and the update on one stage whose devices divide the layers."""
-    exchanged, link = (
-        exchange(planner.divisions(sharding.shards), sharding),
-        planner.job.network.between(0, sharding.shards - 1),
-    )
+    exchanged = exchange(planner.divisions(sharding.shards), sharding)
+    link = planner.job.network.between(0, sharding.shards - 1)
     times = planner.costs.times(1.0, exchanged.parts)
     update = planner.costs.update(float((planner.parameters / exchanged.parameter_parts).sum()) / 4)
     return (

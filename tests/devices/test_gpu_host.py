@@ -154,13 +154,11 @@ def test_rectified(dev, seed, n, c, p):
 def test_batch_moments(dev, seed, n, c, p):
     """In one pass, and no digits lost where the mean is a thousand times the deviation; with running statistics."""
     x = (1000 * np.arange(1, c + 1)[:, None] + np.random.default_rng(seed).normal(size=(n, c, p))).astype(np.float32)
-    mean, scale, means, variances, count = (
-        dev.empty(c),
-        dev.empty(c),
-        dev.zeros(c),
-        put(dev, np.full(c, 2.0)),
-        put(dev, [3.0]),
-    )
+    mean = dev.empty(c)
+    scale = dev.empty(c)
+    means = dev.zeros(c)
+    variances = put(dev, np.full(c, 2.0))
+    count = put(dev, [3.0])
     dev.batch_moments(n, c, p, 0.1, 0.5)(put(dev, x), mean, scale, means, variances, count)
     exact = x.astype(np.float64)
     variance, m = exact.var((0, 2)), n * p

@@ -290,10 +290,8 @@ def _fill(loop: _Loop, formula: Formula, dtype: str, constants: tuple[str, ...],
     """
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars) if a != over] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
-    halves, elements = (
-        formula.halves,
-        {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)},
-    )
+    halves = formula.halves
+    elements = {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)}
     loads = "; ".join(_load(name, element, halves) for name, element in elements.items())
     fields = {"scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     fields["result"] = f"narrow__({fields['formula']})" if "out" in halves else fields["formula"]

@@ -145,10 +145,8 @@ class Pooling:
                 f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than the buffer can hold"
             )
         self._forward, self._scratch = forward.primitive("x", "y", *record, "scratch").run, forward.bytes("scratch")
-        self._backward, self._scratch_back = (
-            backward.primitive("dy", *record, "dx", "scratch").run,
-            backward.bytes("scratch"),
-        )
+        self._backward = backward.primitive("dy", *record, "dx", "scratch").run
+        self._scratch_back = backward.bytes("scratch")
 
     @staticmethod
     def record_bytes(y: tuple[int, ...], window: Window) -> int:

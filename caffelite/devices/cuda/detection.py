@@ -23,11 +23,9 @@ class MultiBoxLoss(Labels):
     def __init__(self, device: FormulaKernels, op: ops.MultiBoxLoss):
         super().__init__(device)
         o, images, priors, classes, rows = op, op.images, op.priors, op.classes, op.objects
-        count, mines, kernel = (
-            images * priors,
-            o.negative_ratio is not None,
-            functools.partial(device.kernel, "detection"),
-        )
+        count = images * priors
+        mines = o.negative_ratio is not None
+        kernel = functools.partial(device.kernel, "detection")
         threshold = float(max(o.overlap_threshold or 0, LEAST_OVERLAP))
         self._lists = kernel("object_lists", rows + images + 1, o.difficult, o.background, classes, images, rows)
         self._priors = kernel(

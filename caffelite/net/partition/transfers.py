@@ -106,11 +106,9 @@ class Along(ImageLayout, PartLayer):
     @property
     def sizes(self) -> tuple[int, int]:
         """Rows of the whole value as it is stored, and how many numbers of each row are in a shard."""
-        before, size, behind = (
-            math.prod(self.whole[: self.divided]),
-            self.whole[self.divided],
-            math.prod(self.whole[self.divided + 1 :]),
-        )
+        before = math.prod(self.whole[: self.divided])
+        size = self.whole[self.divided]
+        behind = math.prod(self.whole[self.divided + 1 :])
         if self.channels_last and self.divided:
             return before * behind, size // self.shards
         return before, size * behind // self.shards

@@ -22,11 +22,9 @@ class PartParameters(NetParameters):
         super().__init__(net)
         self._graph = division.complete(net)
         assert division.mesh.links
-        self._links, self._position, self._root = (
-            division.mesh.links,
-            division.mesh.position,
-            not division.mesh.model.rank,
-        )
+        self._links = division.mesh.links
+        self._position = division.mesh.position
+        self._root = not division.mesh.model.rank
         self._places, self._shards = division.places(net), division.placement.shards
         owners = [i for i, location in enumerate(self._places) if location.stage == self._position.stage]
         self._local = {owner: i for i, owner in enumerate(owners)}

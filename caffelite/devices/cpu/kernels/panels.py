@@ -212,8 +212,6 @@ def multiply(a, packed, c):
             columns = min(width, c.shape[1] - p * width)
             for i in range(tiles):
                 r, count = i * rows // tiles, (i + 1) * rows // tiles - i * rows // tiles
-                source, target = (
-                    a.ctypes.data + r * a.strides[0] + k * size,
-                    c.ctypes.data + r * c.strides[0] + p * WIDTH,
-                )
+                source = a.ctypes.data + r * a.strides[0] + k * size
+                target = c.ctypes.data + r * c.strides[0] + p * WIDTH
                 _tile(source, a.strides[0], panel, target, c.strides[0], depth, count, columns, packed.dtype.type(0))
