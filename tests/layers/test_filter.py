@@ -23,12 +23,8 @@ SELECTIONS = [[1, 0, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 2], [0, 1, -1, 0, 0
 @pytest.mark.parametrize("keep", [False, True])
 def test_as_if_the_others_were_not_there(seed, keep):
     rng = np.random.default_rng(seed)
-    text = (
-        "force_backward: true\n"
-        + inputs(x=(5, 2, 3), label=(5,), select=(5,))
-        + FILTER
-        + HEAD.replace("@x", "some").replace("@label", "marks")
-    )
+    text = "force_backward: true\n" + inputs(x=(5, 2, 3), label=(5,), select=(5,)) + FILTER
+    text += HEAD.replace("@x", "some").replace("@label", "marks")
     net = bind(text, keep=keep)
     for selection in SELECTIONS:
         x, label, chosen = rng.normal(size=(5, 2, 3)), rng.integers(0, 4, 5), np.flatnonzero(selection)

@@ -142,11 +142,8 @@ def test_moments_of_this_batch_in_test(rng):
 @pytest.mark.parametrize("body", ["", "use_global_stats: true"])
 @pytest.mark.parametrize("top", ["x", "y"])
 def test_gradient_with_stored_moments_and_in_place(body, top, rng):
-    text = (
-        "force_backward: true\n"
-        + inputs(t=SHAPE)
-        + norm(body, LOSS.replace('"y"', f'"{top}"')).replace('top: "y"', f'top: "{top}"')
-    )
+    text = "force_backward: true\n" + inputs(t=SHAPE)
+    text += norm(body, LOSS.replace('"y"', f'"{top}"')).replace('top: "y"', f'top: "{top}"')
     net, x, t = bind(text), rng.normal(size=SHAPE), rng.normal(size=SHAPE)
     for blob in net.params.blobs:
         blob[...] = 0.5 + rng.random(blob.shape)

@@ -85,13 +85,8 @@ def test_include_and_exclude_exclude_each_other():
 
 
 def test_in_place_makes_versions_and_fan_out_counts_readers():
-    text = (
-        DATA
-        + ip("a", "data", "h")
-        + ip("before", "h", "b")
-        + 'layer { name: "r" type: "ReLU" bottom: "h" top: "h" }'
-        + ip("after", "h", "c")
-    )
+    text = DATA + ip("a", "data", "h") + ip("before", "h", "b")
+    text += 'layer { name: "r" type: "ReLU" bottom: "h" top: "h" }' + ip("after", "h", "c")
     graph = build(text)
     first, second = node(graph, "a").tops[0], node(graph, "r").tops[0]
     assert first is not second and first.name == second.name == "h"
@@ -276,14 +271,10 @@ def test_largest_blob_is_fine():
 
 
 def test_all_mistakes_in_one_pass_and_no_follow_ons():
-    text = (
-        DATA
-        + 'layer { name: "a" type: @"Relu6" bottom: "data" top: "x" }\n'
-        + ip("b", "x", "y")  # its bottom's shape is hidden by the mistake above: no mistake of its own
-        + 'layer { name: "c" type: "ReLU" bottom: @"datta" top: "z" }\n'
-        + 'layer { name: "a" type: "ReLU" bottom: "data" top: @"target" }\n'
-        + 'layer { name: "d" type: "Dropout" bottom: "data" top: "w" dropout_param { dropout_ratio: @2 } }\n'
-    )
+    text = DATA + 'layer { name: "a" type: @"Relu6" bottom: "data" top: "x" }\n' + ip("b", "x", "y")
+    text += 'layer { name: "c" type: "ReLU" bottom: @"datta" top: "z" }\n'
+    text += 'layer { name: "a" type: "ReLU" bottom: "data" top: @"target" }\n'
+    text += 'layer { name: "d" type: "Dropout" bottom: "data" top: "w" dropout_param { dropout_ratio: @2 } }\n'
     messages = ['unknown type "Relu6"', 'unknown bottom "datta"', 'a second top "target"', "a bad dropout_ratio"]
     mistakes(text.replace('name: "a" type: "ReLU"', 'name: "e" type: "ReLU"'), *messages)
 
@@ -298,12 +289,8 @@ def test_layers_of_one_name_are_built_and_named():
 
 
 def test_a_layer_without_gradient_in_a_learned_path_is_named():
-    text = (
-        DATA
-        + ip("a", "data", "a")
-        + 'layer { name: "cut" type: "Threshold" bottom: "a" top: "b" }\n'
-        + ip("c", "b", "c")
-    )
+    text = DATA + ip("a", "data", "a") + 'layer { name: "cut" type: "Threshold" bottom: "a" top: "b" }\n'
+    text += ip("c", "b", "c")
     text += 'layer { name: "l" type: "EuclideanLoss" bottom: "c" bottom: "target" top: "l" }\n'
     (note,) = build(text).notes
     assert 'layer "cut" (Threshold) passes no gradient on' in note

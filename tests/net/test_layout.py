@@ -105,14 +105,8 @@ def test_left_as_it_is(text, traits):
 
 
 def test_readers_that_want_the_same_share_a_copy():
-    text = (
-        inputs(data=DATA)
-        + convolution("data", "c1")
-        + dense("c1", "a")
-        + POOL
-        + layer("Softmax", "c1", "b")
-        + dense("c1", "c")
-    )
+    text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + layer("Softmax", "c1", "b")
+    text += dense("c1", "c")
     graph = compiled(text + convolution("data", "c2"))
     assert copies(graph) == ["↑data", "↓c1", "↓c2", "↓p1"]  # the last two are outputs
     (twin,) = [n for n in graph.nodes if isinstance(n.layer, inserted.Transposition) and n.bottoms[0].name == "c1"]
@@ -199,11 +193,8 @@ def test_a_float32_layer_reads_float32_in_the_same_layout():
 
 def test_a_blob_with_a_loss_is_added_up_in_float32():
     """As the output that it is; the convolution stores it in bfloat16."""
-    text = (
-        inputs(data=DATA)
-        + convolution("data", "c1").replace('top: "c1"', 'top: "c1" loss_weight: 0.5')
-        + dense("c1", "s")
-    )
+    text = inputs(data=DATA) + convolution("data", "c1").replace('top: "c1"', 'top: "c1" loss_weight: 0.5')
+    text += dense("c1", "s")
     text += layer("EuclideanLoss", "s s2", "loss")
     graph = compiled(inputs(s2=(2, 5)) + text, BFLOAT16)
     assert sorted((v.name, v.dtype, v.channels_last, w) for v, w in graph.losses) == [

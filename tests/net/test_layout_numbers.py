@@ -186,13 +186,8 @@ def open_engine(engine: str):
 
 
 def sandwich(between: str) -> str:
-    text = (
-        "force_backward: true\n"
-        + inputs(data=DATA)
-        + convolution("data", "c1")
-        + between
-        + convolution("m", "c2", "kernel_size: 1", 3)
-    )
+    text = "force_backward: true\n" + inputs(data=DATA) + convolution("data", "c1") + between
+    text += convolution("m", "c2", "kernel_size: 1", 3)
     shape = build(text).values["c2"].shape
     return text + inputs(target=shape) + layer("EuclideanLoss", "c2 target", "loss")
 

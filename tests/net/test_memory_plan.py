@@ -127,12 +127,8 @@ def test_a_second_top_overwrites_no_bottom(kind):
 
 
 def test_what_is_fed_is_never_overwritten():
-    text = (
-        inputs(data=SHAPE, t4=SHAPE)
-        + layer("request", "ReLU", ["data"], "data")
-        + layer("conv", "Convolution", ["data"], "y")
-        + LOSS
-    )
+    text = inputs(data=SHAPE, t4=SHAPE) + layer("request", "ReLU", ["data"], "data")
+    text += layer("conv", "Convolution", ["data"], "y") + LOSS
     assert planned(build(text)).refused_in_place == ("request",)
     assert_same(text)
 
@@ -227,12 +223,8 @@ def test_shared_parameters_add_their_gradients():
     shared = 'param { name: "w" } param { name: "b" }'
     first = layer("conv", "Convolution", ["data"], "c", shared)
     text = inputs(data=SHAPE, t4=SHAPE) + first + layer("again", "Convolution", ["c"], "y", shared) + LOSS
-    own = (
-        inputs(data=SHAPE, t4=SHAPE)
-        + layer("conv", "Convolution", ["data"], "c")
-        + layer("again", "Convolution", ["c"], "y")
-        + LOSS
-    )
+    own = inputs(data=SHAPE, t4=SHAPE) + layer("conv", "Convolution", ["data"], "c")
+    own += layer("again", "Convolution", ["c"], "y") + LOSS
     net, apart = bind(text), bind(own)
     assert len(net.params.blobs) == 2 and len(apart.params.blobs) == 4
     for i, blob in enumerate(net.params.blobs):
@@ -245,11 +237,8 @@ def test_shared_parameters_add_their_gradients():
 
 def test_micro_batches_add_their_gradients():
     shared = 'param { name: "w" } param { name: "b" }'
-    text = (
-        inputs(data=SHAPE, t4=SHAPE)
-        + layer("conv", "Convolution", ["data"], "c", shared)
-        + layer("again", "Convolution", ["c"], "y", shared)
-    )
+    text = inputs(data=SHAPE, t4=SHAPE) + layer("conv", "Convolution", ["data"], "c", shared)
+    text += layer("again", "Convolution", ["c"], "y", shared)
     net = bind(text + LOSS + layer("ip", "InnerProduct", ["y"], "z", "loss_weight: 1"))
     total = 0
     for seed in (1, 2, 3):

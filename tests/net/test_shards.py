@@ -133,14 +133,9 @@ def test_a_part_has_a_part_of_each_parameter():
 
 
 def test_losses_and_outputs_of_divided_layers_are_whole():
-    text = (
-        inputs(x=(4, 8), label=(4,))
-        + layer("a", "InnerProduct", "x", "a", dense(8) + "loss_weight: 0.25")
-        + layer("r", "ReLU", "a", "r")
-        + layer("out", "InnerProduct", "r", "out", dense(4))
-        + layer("c", "InnerProduct", "r", "c", dense(4))
-        + layer("loss", "SoftmaxWithLoss", "c label", "loss")
-    )
+    text = inputs(x=(4, 8), label=(4,)) + layer("a", "InnerProduct", "x", "a", dense(8) + "loss_weight: 0.25")
+    text += layer("r", "ReLU", "a", "r") + layer("out", "InnerProduct", "r", "out", dense(4))
+    text += layer("c", "InnerProduct", "r", "c", dense(4)) + layer("loss", "SoftmaxWithLoss", "c label", "loss")
     graph = build(text)
     placement = divided(2, a=OUT, out=OUT)
     assert_same(train_parts(graph, placement, 3, 1, feed_images), train_whole(graph, 3, 1, feed_images))
@@ -205,12 +200,9 @@ def test_embedding_and_products_over_a_later_axis():
 def test_transposed_weights_and_shared_parameters():
     shared = 'param { name: "w" } param { name: "b" }'
     square = f"inner_product_param {{ num_output: 8 transpose: true {FILL} }}"
-    text = (
-        inputs(x=(4, 8), label=(4,))
-        + layer("a", "InnerProduct", "x", "a", square + shared)
-        + layer("b", "InnerProduct", "a", "b", square + shared)
-        + layer("loss", "SoftmaxWithLoss", "b label", "loss")
-    )
+    text = inputs(x=(4, 8), label=(4,)) + layer("a", "InnerProduct", "x", "a", square + shared)
+    text += layer("b", "InnerProduct", "a", "b", square + shared)
+    text += layer("loss", "SoftmaxWithLoss", "b label", "loss")
     graph = build(text)
     assert_same(train_parts(graph, divided(2, a=OUT, b=OUT), 3, 1, feed_images), train_whole(graph, 3, 1, feed_images))
     with pytest.raises(CaffeliteError, match='"b".*divides parameter "w" differently than layer "a"'):

@@ -143,10 +143,7 @@ def test_a_layer_on_an_earlier_stage_than_its_bottom_is_an_error():
 
 def test_a_parameter_shared_over_stages_is_an_error():
     shared = 'param { name: "w" } param { name: "b" }'
-    text = (
-        inputs(x=(4, 6))
-        + layer("a", "InnerProduct", "x", "a", dense(6) + shared)
-        + layer("b", "InnerProduct", "a", "b", dense(6) + shared)
-    )
+    text = inputs(x=(4, 6)) + layer("a", "InnerProduct", "x", "a", dense(6) + shared)
+    text += layer("b", "InnerProduct", "a", "b", dense(6) + shared)
     with pytest.raises(CaffeliteError, match=r'"b" on stage 1 shares parameter "w" with layer "a" on stage 0'):
         partition(build(text), staged(a=0, b=1), DevicePosition())
