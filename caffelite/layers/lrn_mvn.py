@@ -92,8 +92,7 @@ class LRN(ImageLayout, Layer):
         self.across = self.p.norm_region == pb.LRNParameter.ACROSS_CHANNELS
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        require.images(self, bottoms)
+        shape = require.images(self, bottoms)
         self.shape = shape
         self.saved_shapes["scale"] = (shape, None)
         if not self.across:

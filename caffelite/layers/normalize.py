@@ -25,8 +25,7 @@ class Normalize(Layer):
     backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        require.channels(self, bottoms)
+        shape = require.channels(self, bottoms)
         one = pb.FillerParameter(type="constant", value=1)
         filler = self.p.scale_filler if self.p.HasField("scale_filler") else one
         self.add_param(() if self.p.channel_shared else (shape[1],), filler, "scale_filler")
@@ -138,8 +137,7 @@ class UnitNorm(Layer):
         self.constant_tops = frozenset() if self.p.bp_norm else frozenset({1})
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        require.channels(self, bottoms)
+        shape = require.channels(self, bottoms)
         self.shape = shape
         self.saved_shapes["norm"] = ((shape[0] * math.prod(shape[2:]),), None)
         return [shape, (shape[0], 1, *shape[2:])][: len(self.spec.top)]

@@ -19,8 +19,7 @@ class Padding(Layer):
     divisible_axes = (0, 1)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.fits(self, bottoms, 0, len(bottoms[0]) == 4, "4 axes N×C×H×W", "is no batch of images")
-        (n, c, h, w), p = bottoms[0], self.p
+        (n, c, h, w), p = require.images(self, bottoms), self.p
         rows, columns = ((a + p.pad_beg, b + p.pad_end) for a, b in ((p.pad_t, p.pad_b), (p.pad_l, p.pad_r)))
         size = h + sum(rows), w + sum(columns)
         if min(size) < 1 or min(h + min(rows), w + min(columns)) < 1:

@@ -20,14 +20,16 @@ def shape(layer: LayerMessage, bottoms: list[Shape], index: int, expected: Shape
     fits(layer, bottoms, index, bottoms[index] == expected, list(expected))
 
 
-def images(layer: LayerMessage, bottoms: list[Shape], index: int = 0) -> None:
-    """A bottom of images, N×C×H×W."""
+def images(layer: LayerMessage, bottoms: list[Shape], index: int = 0) -> Shape:
+    """A bottom of images, N×C×H×W; returns its shape."""
     fits(layer, bottoms, index, len(bottoms[index]) == 4, "4 axes N×C×H×W", "is no batch of images")
+    return bottoms[index]
 
 
-def channels(layer: LayerMessage, bottoms: list[Shape], index: int = 0) -> None:
-    """A bottom with an axis of channels."""
+def channels(layer: LayerMessage, bottoms: list[Shape], index: int = 0) -> Shape:
+    """A bottom with an axis of channels; returns its shape."""
     fits(layer, bottoms, index, len(bottoms[index]) >= 2, "2 axes or more, N×C×...", "has no channels")
+    return bottoms[index]
 
 
 def boxes(layer: LayerMessage, bottoms: list[Shape], index: int) -> None:

@@ -32,8 +32,7 @@ class SPP(Pooled):
             )
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        require.images(self, bottoms)
+        shape = require.images(self, bottoms)
         self.x_shape, self.levels, n = shape, [], shape[0]
         for level in range(self.p.pyramid_height):
             kernel = tuple(-(-size // 2**level) for size in shape[2:])

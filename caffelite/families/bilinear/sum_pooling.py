@@ -27,8 +27,7 @@ class SumPooling(ArrayLayer):
             raise self.error("pools by SUM alone", "pool", expected="SUM", found=self.p.PoolMethod.Name(self.p.pool))
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, c, *image = bottoms[0]
+        n, c, *image = require.images(self, bottoms)
         one = Window(tuple(image), (1, 1), (0, 0), (1, 1))
         self.window = one if self.p.global_pooling else sliding.window(self, 2)
         self.size = pooled(self, tuple(image), self.window)

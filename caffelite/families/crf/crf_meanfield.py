@@ -138,8 +138,7 @@ class MultiStageMeanfield(ArrayLayer):
             require.value(self, name, getattr(p, name) > 0, "more than 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, labels, *size = bottoms[0]
+        n, labels, *size = require.images(self, bottoms)
         for i, wanted in ((1, bottoms[0]), (2, (n, 3, *size))):
             require.shape(self, bottoms, i, wanted)
         for value in (self.p.spatial_filter_weight, self.p.bilateral_filter_weight, -1.0):
@@ -234,8 +233,7 @@ class DenseCRF(Layer):
                         raise self.error(f"a bad {other}", other, i, expected="more than 0", found=f"{value:g}")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, _, *size = bottoms[0]
+        n, _, *size = require.images(self, bottoms)
         if bottoms[1][:1] != (n,) or math.prod(bottoms[1][1:]) < 2:
             raise self.bottom_error(1, "does not fit", expected=f"{n}×2: heights and widths", found=list(bottoms[1]))
         require.fits(self, bottoms, 2, len(bottoms) <= 2 or bottoms[2] == (n, 3, *size), [n, 3, *size])

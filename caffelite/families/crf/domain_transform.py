@@ -36,8 +36,7 @@ class DomainTransform(ArrayLayer):
             require.value(self, name, getattr(self.p, name) > 0, "more than 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, _, *size = bottoms[0]
+        n, _, *size = require.images(self, bottoms)
         require.fits(self, bottoms, 1, tuple(bottoms[1]) == (n, 1, *size), f"[{n}, 1, {size[0]}, {size[1]}]")
         if math.prod(bottoms[2]) < 2 * n or bottoms[2][0] != n:
             raise self.bottom_error(2, "does not fit", expected=f"{n}×2: heights and widths", found=list(bottoms[2]))

@@ -203,8 +203,7 @@ class DetectNetTransformation(ScheduledNumber):
         self.grid = Grid(self.p)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, channels = bottoms[0][:2]
+        n, channels = require.images(self, bottoms)[:2]
         if channels != 3:
             raise self.bottom_error(0, "has other channels", expected="3", found=channels)
         require.fits(self, bottoms, 1, bottoms[1][:1] == (n,), f"{n} samples")

@@ -33,8 +33,7 @@ class ChannelScale(Layer):
             raise self.error("has a second top without global_scale", "top", 1, expected="1 top", outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        require.channels(self, bottoms)
+        shape = require.channels(self, bottoms)
         count = shape[0] * math.prod(shape[2:])
         if math.prod(bottoms[1]) != count:
             expected = f'{count} values, one for each position of "{self.spec.bottom[0]}" {list(shape)}'

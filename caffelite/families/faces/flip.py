@@ -17,9 +17,7 @@ class Flip(Layer):
     backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        require.images(self, bottoms)
-        return [shape]
+        return [require.images(self, bottoms)]
 
     def _flip(self, source, target) -> None:
         rows, columns = (slice(None, None, -1 if flipped else 1) for flipped in (self.p.flip_height, self.p.flip_width))

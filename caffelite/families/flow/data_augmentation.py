@@ -166,8 +166,7 @@ class DataAugmentation(Adapting, Augmentation):
         self.measures = self.phase == pb.TRAIN and self.p.recompute_mean > 0
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, c, height, width = bottoms[0]
+        n, c, height, width = require.images(self, bottoms)
         if len(bottoms) > 1:
             self.need_vectors(bottoms, 1)
         for name, side, image in zip(("crop_height", "crop_width"), self.crop or (), (height, width), strict=False):

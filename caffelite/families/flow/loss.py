@@ -77,8 +77,7 @@ class FlowL1Loss(Loss):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms) > 1:
             require.same_count(self, bottoms, 0, 1)
-        require.channels(self, bottoms)
-        shape = bottoms[0]
+        shape = require.channels(self, bottoms)
         self.split = shape[0], shape[1], math.prod(shape[2:])
         self.couples_samples = self.p.normalize_by_num_entries
         return [()]

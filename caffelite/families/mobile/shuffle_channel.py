@@ -19,8 +19,7 @@ class ShuffleChannel(Rearranged):
     field = "shuffle_channel_param"
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape, group = bottoms[0], self.p.group
-        require.channels(self, bottoms)
+        shape, group = require.channels(self, bottoms), self.p.group
         if group < 1 or shape[1] % group:
             raise self.error(f"group {group} does not divide the {shape[1]} channels", "group")
         self.axes, self.order = (shape[0], group, shape[1] // group, math.prod(shape[2:])), (0, 2, 1, 3)

@@ -30,8 +30,7 @@ class ImResize(ArrayLayer):
             require.value(self, name, 0 <= value <= sliding.LARGEST, f"0 to {sliding.LARGEST}")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, c, h, w = bottoms[0]
+        n, c, h, w = require.images(self, bottoms)
         p = self.p
         size = (int(h * p.factor), int(w * p.factor)) if p.factor else (p.target_spatial_height, p.target_spatial_width)
         for name, side in zip(("target_spatial_height", "target_spatial_width"), size, strict=True):

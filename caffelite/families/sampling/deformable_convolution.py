@@ -32,8 +32,7 @@ class DeformableConvolution(ArrayLayer):
         require.positive(self, "num_output", meaning="the number of kernels")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        (n, c, *image), p = bottoms[0], self.p
+        (n, c, *image), p = require.images(self, bottoms), self.p
         self.window = k = sliding.window(self, 2)
         for name, count, what in (
             ("group", c, "input channels"),

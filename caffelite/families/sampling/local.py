@@ -27,8 +27,7 @@ class Local(ArrayLayer):
         require.positive(self, "stride")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        (n, c, *image), p = bottoms[0], self.p
+        (n, c, *image), p = require.images(self, bottoms), self.p
         size = [(side + 2 * p.pad - p.kernel_size) // p.stride + 1 for side in image]
         if min(size) < 1:
             raise self.error("its kernel does not fit", "kernel_size", found=f"{p.kernel_size}, an image of {image}")

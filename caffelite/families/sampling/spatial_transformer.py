@@ -35,8 +35,7 @@ class SpatialTransformer(ArrayLayer):
         self.fixed = {i: getattr(self.p, name) for i, name in enumerate(THETA) if self.p.HasField(name)}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, c, *size = bottoms[0]
+        n, c, *size = require.images(self, bottoms)
         free = 6 - len(self.fixed)
         require.fits(self, bottoms, 1, math.prod(bottoms[1]) == n * free, f"{n}×{free}")
         self.out = tuple(

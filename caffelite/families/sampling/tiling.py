@@ -20,8 +20,7 @@ class Tiling(Rearranged):
         require.positive(self, "tile_dim", meaning="the side of a tile")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        (n, c, h, w), s = bottoms[0], self.p.tile_dim
+        (n, c, h, w), s = require.images(self, bottoms), self.p.tile_dim
         require.fits(self, bottoms, 0, c % (s * s) == 0, f"channels that {s * s} divides", "does not divide into tiles")
         self.axes, self.order = (n, c // (s * s), s, s, h, w), (0, 1, 4, 2, 5, 3)
         return [(n, c // (s * s), h * s, w * s)]

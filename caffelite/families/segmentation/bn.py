@@ -58,8 +58,7 @@ class BN(ImageLayout, Layer):
         require.shares(self, "momentum", "decay")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        require.channels(self, bottoms)
+        shape = require.channels(self, bottoms)
         self.split = split_axis(shape, 1)
         c, each = shape[1], (1, shape[1], 1, 1)
         frozen = {"statistic": not self.segnet and self.p.frozen, "ignores_rate": True}

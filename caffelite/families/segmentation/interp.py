@@ -50,8 +50,7 @@ class Interp(Layer):
         return size + (size - 1) * (self.p.zoom_factor - 1) if self.zooms else size
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape, p = bottoms[0], self.p
-        require.images(self, bottoms)
+        shape, p = require.images(self, bottoms), self.p
         part = [size + p.pad_beg + p.pad_end for size in shape[2:]]
         if min(part) < 1:
             what = "pad_beg and pad_end leave nothing of the image"

@@ -31,8 +31,7 @@ class Unpooling(Upsample):
             raise self.error(f"{name} must be at least 1", name)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape, p = bottoms[0], self.p
-        require.images(self, bottoms)
+        shape, p = require.images(self, bottoms), self.p
         require.shape(self, bottoms, 1, shape)
         explicit = (p.unpool_h or p.unpool_size, p.unpool_w or p.unpool_size)
         reach = [max((size - 1) * p.stride + p.kernel_size, size * p.stride + 1) for size in shape[2:]]

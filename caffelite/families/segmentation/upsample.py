@@ -47,8 +47,7 @@ class Upsample(Layer):
                 raise self.error(f"{name} is for a factor of 2", name, found=f"factor {factor}")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape, p = bottoms[0], self.p
-        require.images(self, bottoms)
+        shape, p = require.images(self, bottoms), self.p
         require.fits(self, bottoms, 1, not self.masked or bottoms[1] == shape, list(shape))
         if self.sized:
             out = p.upsample_h, p.upsample_w

@@ -21,8 +21,7 @@ class GRN(ArrayLayer):
         require.value(self, "bias", 0 <= self.p.bias < math.inf, "a finite number from 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.channels(self, bottoms)
-        return [bottoms[0]]
+        return [require.channels(self, bottoms)]
 
     def _length(self, xp: ModuleType, x: Any) -> Any:
         length = xp.sqrt((x**2).sum(1, keepdims=True) + self.p.bias)

@@ -20,8 +20,7 @@ class PixelShuffle(Rearranged):
         require.positive(self, "upscale_factor", meaning="the side of a square")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        (n, c, h, w), r = bottoms[0], self.p.upscale_factor
+        (n, c, h, w), r = require.images(self, bottoms), self.p.upscale_factor
         expected = f"channels that {r * r} divides"
         require.fits(self, bottoms, 0, c % (r * r) == 0, expected, "does not divide into squares")
         self.axes, self.order = (n, c // (r * r), r, r, h, w), (0, 1, 4, 2, 5, 3)

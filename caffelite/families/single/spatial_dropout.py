@@ -31,8 +31,7 @@ class SpatialDropout(Layer):
         require.value(self, "dropout_ratio", 0 <= self.p.dropout_ratio < 1, "0 or more and less than 1")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.channels(self, bottoms)
-        self.n, self.c = bottoms[0][:2]
+        self.n, self.c = require.channels(self, bottoms)[:2]
         self.pixels = math.prod(bottoms[0][2:])
         if self.training:
             self.saved_shapes["mask"] = ((self.n, self.c), "uint8")

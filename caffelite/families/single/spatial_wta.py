@@ -47,8 +47,7 @@ class SpatialWta(ArrayLayer):
         return getattr(self.p, names[0]), getattr(self.p, names[1])
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        size = bottoms[0][2:]
+        size = require.images(self, bottoms)[2:]
         if self.p.global_wta:
             self.kernel, self.stride = (size[0], size[1]), (1, 1)
         if self.kernel[0] > size[0] or self.kernel[1] > size[1]:

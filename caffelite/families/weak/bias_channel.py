@@ -32,8 +32,7 @@ class BiasChannel(ArrayLoss):
             require.value(self, name, getattr(self.p, name) >= 0, "0 or more")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        n, self.channels, *size = bottoms[0]
+        n, self.channels, *size = require.images(self, bottoms)
         pixels = self.p.label_type == pb.BiasChannelParameter.PIXEL
         wrong = math.prod(bottoms[1]) != n * math.prod(size) if pixels else math.prod(bottoms[1][2:]) != 1
         if wrong or bottoms[1][0] != n:

@@ -17,8 +17,7 @@ class GlobalSumPooling(ArrayLayer):
     """
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.fits(self, bottoms, 0, len(bottoms[0]) >= 2, "2 axes or more, N×C×...", "has no channels")
-        return [(1, *bottoms[0][1:])]
+        return [(1, *require.channels(self, bottoms)[1:])]
 
     @property
     def divisible_axes(self) -> Which:

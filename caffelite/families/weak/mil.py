@@ -21,8 +21,7 @@ class MIL(ArrayLayer):
     field = "mil_param"
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.channels(self, bottoms)
-        (n, c, *rest), k = bottoms[0], self.p.context_per_roi
+        (n, c, *rest), k = require.channels(self, bottoms), self.p.context_per_roi
         self.couples_samples = k > 0
         require.fits(self, bottoms, 0, not k or (n % k == 0 and math.prod(rest) <= 1), f"a multiple of {k} samples N×C")
         self.split = (n // k, k, c) if k else (n, c, math.prod(rest))

@@ -23,8 +23,7 @@ class Reorg(Rearranged):
         require.positive(self, "stride", meaning="the side of a square")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        require.images(self, bottoms)
-        (n, c, h, w), s = bottoms[0], self.p.stride
+        (n, c, h, w), s = require.images(self, bottoms), self.p.stride
         sides = "" if self.p.reverse else f"; height and width that {s} divides"
         fits = c % (s * s) == 0 and (self.p.reverse or h % s == w % s == 0)
         require.fits(self, bottoms, 0, fits, f"channels that {s * s} divides{sides}", "does not divide into squares")
