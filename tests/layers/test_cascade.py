@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade import BOXES, FIELDS, NORMAL, decoded, fields, of_groups, probabilities
-from textnet import bind, feed, forward, inputs, mistaken, over
+from textnet import bind, feed, forward, mistaken, over, wrong
 
 from caffelite.errors import CaffeliteError
 
@@ -22,47 +22,34 @@ def test_groups_of_fields(rng):
             np.testing.assert_allclose(net.blobs[name], expected, rtol=1e-9)
 
 
-def decode_net(phase, *more):
-    text = inputs(x=(4, 8), b=(4, 5), t=(4, 6)) + 'layer { name: "decode" type: "DecodeBBox" bottom: "x" bottom: "b" '
-    return bind(text + " ".join(more) + f' top: "y" {NORMAL} }}', phase)
-
-
 def test_training_drops_boxes_that_match(rng):
-    net = decode_net("TRAIN", 'bottom: "t"')
+    net = bind(over("DecodeBBox", NORMAL, x=(4, 8), b=(4, 5), t=(4, 6)))
     x, b = rng.normal(size=(4, 8)), np.array([[0, 1, 2, 30, 40.0]] * 4)
     t = np.column_stack([np.zeros((4, 5)), [0.2, 0.95, 0.99, 0.9]])
     forward(net, x=x, b=b, t=t)
     np.testing.assert_allclose(net.blobs["y"], decoded(x, b)[0][[0, 3]])
     feed(net, x=x, b=b, t=np.ones((4, 6)))
-    with pytest.raises(CaffeliteError, match='layer "decode" .DecodeBBox.: no box of the batch is left'):
+    with pytest.raises(CaffeliteError, match='layer "layer" .DecodeBBox.: no box of the batch is left'):
         net.forward()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_numbers_that_are_not_finite_propose_nothing(value):
-    text = inputs(a=(1, 7, 4, 5), b=(1, 7, 2, 3))
-    text += f'layer {{ name: "out" type: "BoxOutput" bottom: "a" bottom: "b" top: "y" box_output_param {{ {BOXES} }} }}'
-    net = bind(text, "TEST")
+    net = bind(over("BoxOutput", BOXES, a=(1, 7, 4, 5), b=(1, 7, 2, 3)), "TEST")
     a = np.zeros((1, 7, 4, 5))
     a[0, :3] = value
     forward(net, a=a, b=np.full((1, 7, 2, 3), np.nan))
     np.testing.assert_array_equal(net.blobs["y"], [[0, 1, 1, 10, 10]])
 
 
-X = inputs(x=(2, 7, 4, 5), b=(4, 5))
+MAP, ROWS = (2, 7, 4, 5), (4, 5)
 ONE = "field_w: 20 field_h: 16 downsample_rate: 8"
-OUT = 'layer { name: "l" type: "BoxOutput" bottom: "x" top: "y" '
-
 
 test_mistakes = mistaken(
-    (X + OUT + f'box_output_param {{ {ONE} nms_type: @"IOX" }} }}', "an unknown nms_type"),
-    (X + OUT + f"box_output_param {{ {ONE} field_whr: @0 }} }}", "a bad field_whr"),
-    (X + OUT + "@box_output_param { } }", "field_w has no value for each bottom"),
-    (X + OUT.replace('bottom: "x"', 'bottom: @"b"') + f"box_output_param {{ {ONE} }} }}", "is no map of boxes"),
-    (
-        X + 'layer { name: "l" type: "ScaleRoute" bottom: "b" top: "y" '
-        "scale_route_param { low_scale: @9 high_scale: 3 } }",
-        "bad scales; expected 0 <= low_scale < high_scale",
-    ),
+    wrong("BoxOutput", f'{ONE} nms_type: @"IOX"', "an unknown nms_type", MAP),
+    wrong("BoxOutput", f"{ONE} field_whr: @0", "a bad field_whr", MAP),
+    wrong("BoxOutput", "@box_output_param { }", "field_w has no value for each bottom", MAP),
+    wrong("BoxOutput", ONE, "is no map of boxes", ROWS, at=0),
+    wrong("ScaleRoute", "low_scale: @9 high_scale: 3", "bad scales; expected 0 <= low_scale < high_scale", ROWS),
     phase="TEST",
 )

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, run
+from textnet import bind, feed, inputs, layer, over, run, slopes
 
 SHAPE = (50, 400)
 
 
 def net(name: str = "drop", ratio: float = 0.3, phase: str = "TRAIN", seed: int = 1):
-    body = f'bottom: "x" top: "y" loss_weight: 1 dropout_param {{ dropout_ratio: {ratio} }}'
-    text = "force_backward: true\n" + inputs(x=SHAPE) + f'layer {{ name: "{name}" type: "Dropout" {body} }}'
-    made = bind(text, phase, seed=seed)
+    dropout = layer("Dropout", "x", body=f"loss_weight: 1 dropout_param {{ dropout_ratio: {ratio} }}", name=name)
+    made = bind("force_backward: true\n" + inputs(x=SHAPE) + dropout, phase, seed=seed)
     feed(made, x=np.ones(SHAPE))
     return made
 
@@ -34,7 +33,7 @@ def test_without_scale_train_what_stays_is_not_scaled(ratio):
     scaled, plain = net(ratio=ratio), net(ratio=f"{ratio} scale_train: false")
     np.testing.assert_array_equal(drawn(plain, 2), drawn(scaled, 2) != 0)
     run(plain, 2)
-    np.testing.assert_array_equal(plain.diff[plain.graph.values["x"]], drawn(plain, 2))
+    np.testing.assert_array_equal(slopes(plain), drawn(plain, 2))
 
 
 def test_draws_do_not_hang_together():
@@ -46,8 +45,7 @@ def test_draws_do_not_hang_together():
 def test_backward_uses_the_mask_of_forward():
     made = net()
     run(made, 4)
-    gradient = made.diff[made.graph.values["x"]]
-    np.testing.assert_array_equal(gradient, drawn(made, 4))
+    np.testing.assert_array_equal(slopes(made), drawn(made, 4))
 
 
 def test_test_is_the_identity():
@@ -66,8 +64,7 @@ def test_draws_depend_on_seed_layer_iteration_and_part_alone():
 
 def test_parts_of_a_batch_are_its_samples():
     """Two micro-batches draw what one batch of twice the size would."""
-    whole = bind(inputs(x=(4, 8)) + 'layer { name: "drop" type: "Dropout" bottom: "x" top: "y" }')
-    half = bind(inputs(x=(2, 8)) + 'layer { name: "drop" type: "Dropout" bottom: "x" top: "y" }')
+    whole, half = (bind(over("Dropout", x=(rows, 8))) for rows in (4, 2))
     feed(whole, x=np.ones((4, 8)))
     feed(half, x=np.ones((2, 8)))
     np.testing.assert_array_equal(drawn(whole, 5), np.concatenate([drawn(half, 5, 0), drawn(half, 5, 1)]))

@@ -16,7 +16,7 @@ from rows_fields import (
     objects_of,
     predictions,
 )
-from textnet import assert_slope, bind, feed, forward, inputs, layer, mistaken, over, run
+from textnet import assert_slope, bind, body_of, feed, forward, layer, mistaken, over, run, wrong
 
 from caffelite.errors import CaffeliteError
 
@@ -24,17 +24,16 @@ SHAPE = (2, 3, 4)  # maps, rows, columns
 FIRST = layer("Slice", "y", body="loss_weight: 1 loss_weight: 0 slice_param { axis: 3 }", tops="loss rest", name="s")
 
 
-def net_of(kind: str, body: str, maps: int = 2, tops: str = 'top: "y" loss_weight: 0', more: str = FIRST, extra=""):
+def net_of(kind: str, body: str, maps: int = 2, tops: str = "y", more: str = FIRST, extra=""):
     """A net with the first number of the top as its loss."""
     shape = (maps, *SHAPE[1:])
     grouped = "Group" in kind
     blobs = {"x": (shape[0], CLASSES + 4 * (not grouped), *shape[1:])}
     blobs |= {"b": (shape[0], 4, *shape[1:])} if grouped else {}
     blobs |= {"t": (shape[0], 6, *shape[1:])}
-    field = {"DetectionLoss": "detection_loss", "DetectionGroupLoss": "detection_group_loss"}.get(kind)
-    field = field or kind.replace("Detection", "detection_").replace("GroupA", "group_a").replace("_A", "_a")
-    start = GROUP if grouped else ONE
-    text = over(kind, f"{tops} {field}_param {{ {start} {body} }} {extra}", "", **blobs)
+    weight = "loss_weight: 0" if "Loss" in kind else ""
+    fields = body_of(kind, f"{GROUP if grouped else ONE} {body}")
+    text = over(kind, f"{fields} {weight} {extra}", tops, **blobs)
     fed = {name: shape for name, shape in blobs.items() if name != "t"}
     return bind("force_backward: true\n" + text + more, keep=True), fed
 
@@ -122,10 +121,9 @@ def test_maps_without_objects(kind, weighted, rng):
 @pytest.mark.parametrize("objectness", [False, True])
 def test_labels_that_are_no_classes(objectness, rng):
     classes = 2 if objectness else CLASSES
-    text = inputs(x=(2, classes, 3, 4), b=(2, 4, 3, 4), t=(2, 6, 3, 4))
-    text += 'layer { name: "l" type: "DetectionGroupLoss" bottom: "x" bottom: "b" bottom: "t" top: "y" '
     body = GROUP.replace(f"cls_num: {CLASSES}", f"cls_num: {classes}") + " objectness: true" * objectness
-    net = bind(text + f"detection_group_loss_param {{ {body} }} loss_param {{ ignore_label: 7 }} }}")
+    body = f"detection_group_loss_param {{ {body} }} loss_param {{ ignore_label: 7 }}"
+    net = bind(over("DetectionGroupLoss", body, x=(2, classes, 3, 4), b=(2, 4, 3, 4), t=(2, 6, 3, 4)))
     maps = labels()(rng, (2, 6, 3, 4))
     maps[0, 0, 1, 1] = 7
     run(net, x=rng.normal(size=(2, classes, 3, 4)), t=maps)
@@ -138,7 +136,7 @@ def test_labels_that_are_no_classes(objectness, rng):
 
 @pytest.mark.parametrize("kind", ["DetectionAccuracy", "DetectionGroupAccuracy"])
 def test_accuracy_of_maps_without_objects(kind, rng):
-    net, blobs = net_of(kind, "", tops='top: "y" top: "z"', more="")
+    net, blobs = net_of(kind, "", tops="y z", more="")
     fed = drawn(rng, blobs)
     fed["t"][:, 0], fed["t"][:, 5] = 0, 0
     fed["x"][:, 0] = 9
@@ -155,7 +153,7 @@ def test_accuracy_of_maps_without_objects(kind, rng):
 def test_ties_of_scores(rng):
     """The last class in DetectionAccuracy, the first in DetectionGroupAccuracy."""
     for kind, label in (("DetectionAccuracy", CLASSES - 1), ("DetectionGroupAccuracy", 0)):
-        net, blobs = net_of(kind, "", tops='top: "y" top: "z"', more="")
+        net, blobs = net_of(kind, "", tops="y z", more="")
         fed = drawn(rng, blobs)
         fed["x"][:, :CLASSES] = 1
         for given in range(CLASSES):
@@ -164,25 +162,23 @@ def test_ties_of_scores(rng):
             assert net.blobs["y"][0, 0, 0, 0] == (given == label)
 
 
-LAYER = 'layer { name: "l" type: "DetectionLoss" bottom: "x" bottom: "t" top: "y" detection_loss_param { '
-GROUPS = (
-    LAYER.replace("Loss", "GroupLoss")
-    .replace("n_loss", "n_group_loss")
-    .replace('bottom: "t"', 'bottom: "b" bottom: "t"')
-)
-IN = inputs(x=(2, 7, 3, 4), b=(2, 4, 3, 4), t=(2, 6, 3, 4))
+X, B, T = (2, 7, 3, 4), (2, 4, 3, 4), (2, 6, 3, 4)
 
 
 test_mistakes = mistaken(
-    (LAYER + "cls_num: @1 } }", "a bad cls_num; expected 2 or more, the background included, found 1"),
-    (LAYER + "objectness: true cls_num: @3 } }", "a bad cls_num; expected 2 with objectness, found 3"),
-    (LAYER + f"{ONE} coord_num: @5 }} }}", "a bad coord_num; expected 4, found 5"),
-    (LAYER + f"{ONE} field_xyr: @0 }} }}", "a bad field_xyr; expected a finite number above 0, found 0"),
-    (LAYER + f"{ONE} lambda: @nan }} }}", "a bad lambda; expected a finite number"),
-    (LAYER.replace('"x"', '@"b"') + f"{ONE} }} }}", "does not fit; expected N×7×H×W, found shape [2, 4, 3, 4]"),
-    (LAYER.replace('"t"', '@"b"') + f"{ONE} }} }}", "does not fit; expected [2, 6, 3, 4], found [2, 4, 3, 4]"),
-    (GROUPS + f"{GROUP} field_h: 3 }} }}".replace("w: ", "w: @"), "bad fields; expected as many field_w as field_h"),
-    (GROUPS + f'{GROUP} neg_mining_type: @"x" }} }}', 'an unknown neg_mining_type; expected "random" or "bootst'),
-    (GROUPS + f"{GROUP} batch_size: @0 }} }}", "a bad batch_size; expected 1 or more, or -1, found 0"),
-    before=IN,
+    wrong("DetectionLoss", "cls_num: @1", "a bad cls_num; expected 2 or more, the background included, found 1", X, T),
+    wrong("DetectionLoss", "objectness: true cls_num: @3", "a bad cls_num; expected 2 with objectness, found 3", X, T),
+    wrong("DetectionLoss", f"{ONE} coord_num: @5", "a bad coord_num; expected 4, found 5", X, T),
+    wrong("DetectionLoss", f"{ONE} field_xyr: @0", "a bad field_xyr; expected a finite number above 0, found 0", X, T),
+    wrong("DetectionLoss", f"{ONE} lambda: @nan", "a bad lambda; expected a finite number", X, T),
+    wrong("DetectionLoss", ONE, "does not fit; expected N×7×H×W, found shape [2, 4, 3, 4]", B, T, at=0),
+    wrong("DetectionLoss", ONE, "does not fit; expected [2, 6, 3, 4], found [2, 4, 3, 4]", X, B, at=1),
+    *(
+        wrong("DetectionGroupLoss", fields, message, X, B, T)
+        for fields, message in [
+            (f"{GROUP} field_h: 3".replace("w: ", "w: @"), "bad fields; expected as many field_w as field_h"),
+            (f'{GROUP} neg_mining_type: @"x"', 'an unknown neg_mining_type; expected "random" or "bootst'),
+            (f"{GROUP} batch_size: @0", "a bad batch_size; expected 1 or more, or -1, found 0"),
+        ]
+    ),
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from textnet import bind, feed, forward, inputs, over, run
+from textnet import bind, feed, forward, inputs, layer, over, run
 
 from caffelite.errors import CaffeliteError
 from caffelite.training.scores import Judged
@@ -11,11 +11,9 @@ from caffelite.training.scores import Judged
 FILL = 'weight_filler { type: "gaussian" std: 0.5 } bias_filler { type: "gaussian" }'
 
 
-def lstm(t: int, more: str, second: str = "", tail: str = ""):
-    shapes = {"x": (t, 2), **({"k": (t, 1)} if second else {}), **({"t": (t, 3)} if tail else {})}
-    text = f'layer {{ name: "l" type: "Lstm" bottom: "x" {second} top: "y" '
-    text += f"lstm_param {{ num_output: 3 {more} {FILL} }} }}\n"
-    return bind("force_backward: true\n" + inputs(**shapes) + text + tail, keep=True)
+def lstm(more: str = "", tail: str = "", **shapes: tuple[int, ...]):
+    text = over("Lstm", f"num_output: 3 {more} {FILL}", **shapes)
+    return bind("force_backward: true\n" + text + tail, keep=True)
 
 
 def states(net, x, k):
@@ -26,7 +24,7 @@ def states(net, x, k):
 def test_lstm_continues_where_its_second_bottom_says_so(seed):
     rng = np.random.default_rng(seed)
     x, k = rng.normal(size=(6, 2)), np.array([0, 1, 1, 1, 1, 0.0])
-    net = lstm(3, "", 'bottom: "k"')
+    net = lstm(x=(3, 2), k=(3, 1))
     actual = []
     for part in (slice(0, 3), slice(3, 6)):
         forward(net, x=x[part], k=k[part][:, None])
@@ -36,7 +34,7 @@ def test_lstm_continues_where_its_second_bottom_says_so(seed):
 
 def test_lstm_without_a_second_bottom_starts_with_each_pass(seed):
     x = np.random.default_rng(seed).normal(size=(3, 2))
-    net = lstm(3, "")
+    net = lstm(x=(3, 2))
     feed(net, x=x)
     for _ in range(2):
         net.forward()
@@ -46,11 +44,11 @@ def test_lstm_without_a_second_bottom_starts_with_each_pass(seed):
 def test_lstm_limits_the_gradients_of_a_step(seed):
     """The bias' gradient is the sum of the limited ones."""
     rng = np.random.default_rng(seed)
-    loss = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" loss_weight: 1000 }'
+    tail = inputs(t=(4, 3)) + layer("EuclideanLoss", "y", "t", body="loss_weight: 1000", tops="loss")
     fed = {"x": rng.normal(size=(4, 2)), "t": rng.normal(size=(4, 3))}
     actual = {}
     for limit in (0.125, 0):
-        net = lstm(4, f"clipping_threshold: {limit}", tail=loss)
+        net = lstm(f"clipping_threshold: {limit}", tail, x=(4, 2))
         run(net, **fed)
         actual[limit] = bias_gradient(net)
     assert np.abs(actual[0]).max() > 4 * 0.125 > 0
@@ -74,10 +72,7 @@ def grid(boxes):
 
 def test_eval_detection_gives_the_mean_average_precision():
     p = "side: 3 num_class: 3 num_object: 2 nms: 0.5 biases: 2 biases: 2 biases: 1 biases: 1"
-    text = inputs(x=(1, 16, 3, 3), b=(1, 1, 2, 8))
-    text += 'layer { name: "e" type: "EvalDetection" bottom: "x" bottom: "b" top: "y" '
-    text += f"eval_detection_param {{ {p} }} }}"
-    net = bind(text, "TEST")
+    net = bind(over("EvalDetection", p, x=(1, 16, 3, 3), b=(1, 1, 2, 8)), "TEST")
     corners = [1 / 6 - 1 / 3, 1 / 6 - 1 / 3, 1 / 6 + 1 / 3, 1 / 6 + 1 / 3]
     known = np.array([[0, 1, 0, *corners, 0], [0, 2, 0, 0.1, 0.1, 0.2, 0.2, 0]])
     forward(net, x=grid([(0, 0, 0), (2, 2, 2)]), b=known[None, None])

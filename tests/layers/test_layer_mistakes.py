@@ -1,6 +1,6 @@
 """Mistakes in layers: each @ marks the place that the message names."""
 
-from textnet import BATCH, IMAGE, inputs, mistaken, wrong
+from textnet import BATCH, IMAGE, layer, mistaken, over, wrong
 
 test_mistakes = mistaken(
     wrong("Dropout", "dropout_ratio: @1", "a bad dropout_ratio; expected 0 or more and less than 1, found 1", BATCH),
@@ -11,12 +11,7 @@ test_mistakes = mistaken(
     wrong("Log", "base: @-2", "a bad base", BATCH),
     wrong("Log", "base: @1", "no logarithm has base 1", BATCH),
     wrong("PReLU", "", 'bottom "x0" has no channels', (2,), at=0),
-    (
-        inputs(a=BATCH, b=BATCH)
-        + 'layer { name: "e" type: "EuclideanLoss" bottom: "a" bottom: "b" top: "e" } '
-        + 'layer { name: "layer" type: "BatchNorm" bottom: @"e" top: "y" }',
-        'bottom "e" is a single number',
-    ),
+    (over("EuclideanLoss", tops="e", a=BATCH, b=BATCH) + layer("BatchNorm", "@e"), 'bottom "e" is a single number'),
     wrong("Softmax", "axis: @2", "axis 2 is outside the bottom's 2 axes; expected -2 to 1, found 2", BATCH),
     wrong("SoftmaxWithLoss", "axis: @-3", "axis -3 is outside", BATCH, (2,)),
     wrong("Softmax", "", "axis 1 is outside the bottom's 1 axes", (2,), at="layer"),

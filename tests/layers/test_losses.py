@@ -3,7 +3,7 @@ fields."""
 
 import numpy as np
 import pytest
-from textnet import BATCH, bind, feed, forward, inputs, mistaken, mistakes, over, run, wrong
+from textnet import BATCH, bind, feed, forward, layer, mistaken, mistakes, over, run, slopes, wrong
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
@@ -72,13 +72,10 @@ def test_infogain_without_its_matrix(tmp_path):
 
 def test_the_largest_of_equals():
     """As in Caffe: of the first two the second, then the earliest."""
-    text = "force_backward: true\n" + over(
-        "Eltwise", "eltwise_param { operation: MAX } loss_weight: 1", a=(4,), b=(4,), c=(4,)
-    )
-    net = bind(text, keep=True)
+    text = over("Eltwise", "eltwise_param { operation: MAX } loss_weight: 1", a=(4,), b=(4,), c=(4,))
+    net = bind("force_backward: true\n" + text, keep=True)
     assert run(net, a=[1, 1, 0, 1], b=[1, 0, 1, 1], c=[0, 1, 1, 1]) == 4
-    gradients = [net.diff[net.graph.values[name]].tolist() for name in "abc"]
-    assert gradients == [[0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]]
+    assert [slopes(net, name).tolist() for name in "abc"] == [[0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("axis", ["", "axis: 1"])
@@ -89,42 +86,31 @@ def test_places_of_equals(axis):
     assert net.blobs["y"].reshape(2, 2).tolist() == [[3, 2], [1, 3]]
 
 
-@pytest.mark.parametrize("stable", [True, False])
-def test_product_with_a_zero(stable):
-    text = over(
-        "Eltwise",
-        f"eltwise_param {{ operation: PROD stable_prod_grad: {str(stable).lower()} }} loss_weight: 1",
-        a=(2,),
-        b=(2,),
-    )
-    net = bind("force_backward: true\n" + text, keep=True)
-    feed(net, a=[0, 2], b=[5, 3])
+@pytest.mark.parametrize(("stable", "slope"), [("true", 5), ("false", np.nan)])
+def test_product_with_a_zero(stable, slope):
+    body = f"eltwise_param {{ operation: PROD stable_prod_grad: {stable} }} loss_weight: 1"
+    net = bind("force_backward: true\n" + over("Eltwise", body, a=(2,), b=(2,)), keep=True)
     with np.errstate(invalid="ignore"):
-        run(net)
-    np.testing.assert_array_equal(net.diff[net.graph.values["a"]], [5 if stable else np.nan, 3])
+        run(net, a=[0, 2], b=[5, 3])
+    np.testing.assert_array_equal(slopes(net, "a"), [slope, 3])
 
 
 def test_old_names_of_the_axis():
-    net = bind(over("Concat", "concat_dim: 0", a=(2, 3), b=(1, 3)))
-    assert net.blobs["y"].shape == (3, 3)
-    net = bind(
-        inputs(x=(4, 2))
-        + 'layer { name: "s" type: "Slice" bottom: "x" top: "a" top: "b" slice_param { slice_dim: 0 } }'
-    )
-    assert net.blobs["b"].shape == (2, 2)
+    assert bind(over("Concat", "concat_dim: 0", a=(2, 3), b=(1, 3))).blobs["y"].shape == (3, 3)
+    assert bind(over("Slice", "slice_dim: 0", "a b", x=(4, 2))).blobs["b"].shape == (2, 2)
     mistakes(over("Concat", "axis: 1 concat_dim: @1", a=(2, 3)), "gives axis and concat_dim; keep axis")
 
 
 PARTS = {
-    "Slice": over("Slice", x=(4, 2)).replace('top: "y"', 'top: "y" top: "z"'),
-    "Filter": over("Filter", x=(4, 1), x2=(4, 1), s=(4,)).replace('top: "y"', 'top: "y" top: "z"'),
+    "Slice": over("Slice", tops="y z", x=(4, 2)),
+    "Filter": over("Filter", tops="y z", x=(4, 1), x2=(4, 1), s=(4,)),
 }
 
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_top_without_gradient(kind):
     """A part that nobody wants a gradient for brings zeros, whatever lay in memory."""
-    judge = 'layer { name: "sum" type: "Reduction" bottom: "y" top: "sum" loss_weight: 1 }'
+    judge = layer("Reduction", "y", body="loss_weight: 1", tops="sum")
     net = bind("force_backward: true\n" + PARTS[kind] + judge, keep=True)
     feed(net, s=1)
     diffs = {name: net.diff[value] for name, value in net.graph.values.items() if name[0] == "x" and value in net.diff}
@@ -138,20 +124,18 @@ def test_a_top_without_gradient(kind):
 @pytest.mark.parametrize("power", [0, 1, 2, 3, 0.5])
 @pytest.mark.parametrize("shift", [0, 1])
 def test_powers_have_a_slope_at_zero_wherever_there_is_one(power, shift):
-    net = bind(
-        "force_backward: true\n"
-        + over("Power", f"power_param {{ power: {power} scale: 2 shift: {shift} }} loss_weight: 1", x=(1,))
-    )
+    body = f"power_param {{ power: {power} scale: 2 shift: {shift} }} loss_weight: 1"
+    net = bind("force_backward: true\n" + over("Power", body, x=(1,)))
     assert run(net, x=0) == float(shift) ** power
     with np.errstate(divide="ignore"):
         slope = 2 * power * np.float64(shift) ** (power - 1.0) if power else 0
-    assert net.diff[net.graph.values["x"]][0] == slope
+    assert slopes(net)[0] == slope
 
 
 @pytest.mark.parametrize(("base", "expected"), [(-1, np.e), (2, 2), (0.5, 0.5)])
 def test_the_base_of_exp_and_log(base, expected):
-    for kind, body in (("Exp", "exp_param"), ("Log", "log_param")):
-        net = bind(over(kind, f"{body} {{ base: {base} scale: 2 shift: 0.5 }}", x=(1,)))
+    for kind in ("Exp", "Log"):
+        net = bind(over(kind, f"base: {base} scale: 2 shift: 0.5", x=(1,)))
         forward(net, x=0.75)
         y = expected**2.0 if kind == "Exp" else np.log(2) / np.log(expected)
         assert net.blobs["y"][0] == pytest.approx(y, rel=1e-7)  # constants are single numbers in the message

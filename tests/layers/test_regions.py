@@ -5,7 +5,7 @@ import numpy as np
 import oracles_regions as oracles
 import pytest
 from devices.arrays import MAKE, blank, put
-from textnet import bind, feed, forward, inputs
+from textnet import bind, feed, forward, inputs, layer, over
 
 from caffelite.detection import boxes
 from caffelite.devices import detection_ops
@@ -15,15 +15,14 @@ KINDS = ["cpu", pytest.param("host", marks=pytest.mark.host)]  # the table of la
 ANCHORS = "feat_stride: 16 ratio: 0.5 ratio: 1 ratio: 2 scale: 8 scale: 16 scale: 32"
 
 
-def opencv(layer: str, **arrays: np.ndarray) -> np.ndarray:
+def opencv(kind: str, body: str, **arrays: np.ndarray) -> np.ndarray:
     if not hasattr(cv2.dnn, "readNetFromCaffe"):
         pytest.skip("OpenCV 5 reads no Caffe nets")
     text = ""
     for name, array in arrays.items():
         dims = " ".join(f"input_dim: {d}" for d in (*array.shape, 1, 1)[:4])
         text += f'input: "{name}" {dims}\n'
-    below = " ".join(f'bottom: "{name}"' for name in arrays)
-    text += f'layer {{ name: "l" top: "y" {below} {layer} }}'
+    text += layer(kind, *arrays, body=body)
     net = cv2.dnn.readNetFromCaffe(np.frombuffer(text.encode(), np.uint8))
     for name, array in arrays.items():
         net.setInput(array, name)
@@ -41,13 +40,14 @@ def test_pooling_equals_opencv(kind, seed):
     x, rois = rng.normal(size=(1, 12, 20, 24)).astype(np.float32), drawn_boxes(rng, 40, 384, 320)
     grid = "pooled_h: 6 pooled_w: 5 spatial_scale: 0.0625"
     groups = "output_dim: 3 group_size: 2 spatial_scale: 0.0625"
-    for method, shape, layer in (
-        ("MAX", (40, 12, 6, 5), f'type: "ROIPooling" roi_pooling_param {{ {grid} }}'),
-        ("POSITION", (40, 3, 2, 2), f'type: "PSROIPooling" psroi_pooling_param {{ {groups} }}'),
+    for method, shape, kind_of_layer, body in (
+        ("MAX", (40, 12, 6, 5), "ROIPooling", grid),
+        ("POSITION", (40, 3, 2, 2), "PSROIPooling", groups),
     ):
         op, y = dev.build(detection_ops.RegionPooling(method, x.shape, shape, 0.0625)), blank(dev, shape)
         op.forward(put(dev, x), put(dev, rois), y, blank(dev, shape, np.int32))
-        np.testing.assert_allclose(dev.download(y), opencv(layer, data=x, rois=rois), rtol=1e-5, atol=1e-5)
+        expected = opencv(kind_of_layer, body, data=x, rois=rois)
+        np.testing.assert_allclose(dev.download(y), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_proposals_equal_opencv(seed):
@@ -55,11 +55,9 @@ def test_proposals_equal_opencv(seed):
     scores = rng.permutation(18 * 14 * 20).reshape(1, 18, 14, 20).astype(np.float32) / 5040
     moves = (0.3 * rng.normal(size=(1, 36, 14, 20))).astype(np.float32)
     info = np.array([[224, 320, 1]], np.float32)
-    body = f'type: "Proposal" proposal_param {{ {ANCHORS} min_size: 1 pre_nms_topn: 600 post_nms_topn: 40 }}'
-    expected = opencv(body, s=scores, m=moves, i=info)
-    text = inputs(s=scores.shape, m=moves.shape, i=info.shape)
-    text += f'layer {{ name: "l" {body} bottom: "s" bottom: "m" bottom: "i" top: "y" }}'
-    net = bind(text, dev=MAKE["cpu"]("float32"))
+    body = f"{ANCHORS} min_size: 1 pre_nms_topn: 600 post_nms_topn: 40"
+    expected = opencv("Proposal", body, s=scores, m=moves, i=info)
+    net = bind(over("Proposal", body, s=scores.shape, m=moves.shape, i=info.shape), dev=MAKE["cpu"]("float32"))
     forward(net, s=scores, m=moves, i=info)
     actual = net.blobs["y"]
     assert actual.shape == (40, 5)
@@ -93,22 +91,21 @@ def test_degenerate_boxes(kind, method, seed):
 
 
 def test_box_of_no_image_is_reported():
-    text = 'layer { name: "p" type: "ROIPooling" bottom: "x" bottom: "r" top: "y" '
-    net = bind(inputs(x=(2, 1, 4, 4), r=(2, 5)) + text + "roi_pooling_param { pooled_h: 1 pooled_w: 1 } }")
+    net = bind(over("ROIPooling", "pooled_h: 1 pooled_w: 1", x=(2, 1, 4, 4), r=(2, 5)))
     forward(net, x=np.ones((2, 1, 4, 4)), r=np.array([[1, 0, 0, 3, 3], [2, 0, 0, 3, 3]]))
     with pytest.raises(CaffeliteError, match='box 1 of bottom "r" is of no image; "x" has images 0 to 1'):
         net.check_faults()
 
 
 def proposal_net(more: str = "", kind: str = "native"):
-    body = f'type: "Proposal" proposal_param {{ feat_stride: 8 ratio: 1 scale: [1, 2] {more} }}'
+    kind_of_layer, body = "Proposal", f"feat_stride: 8 ratio: 1 scale: [1, 2] {more}"
     if kind == "python":
+        kind_of_layer = "Python"
         body = (
-            'type: "Python" python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" param_str: "'
+            'python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" param_str: "'
             f"'feat_stride': 8 \\n'scales': !!python/tuple [1, 2]\\n'ratios': [1]\" }} proposal_param {{ {more} }}"
         )
-    text = inputs(s=(1, 4, 3, 4), m=(1, 8, 3, 4), i=(1, 3))
-    return bind(text + f'layer {{ name: "l" {body} bottom: "s" bottom: "m" bottom: "i" top: "rois" top: "scores" }}\n')
+    return bind(over(kind_of_layer, body, "rois scores", s=(1, 4, 3, 4), m=(1, 8, 3, 4), i=(1, 3)))
 
 
 def test_proposals_without_a_usable_box():
@@ -150,17 +147,16 @@ def test_suppression_equals_the_plain_rule(seed):
     assert boxes.rcnn_suppress(rows[:0], 0.4, 3).tolist() == []
 
 
-TARGET = """
-layer { name: "t" type: "AnchorTarget" bottom: "s" bottom: "g" bottom: "i" top: "l" top: "a" top: "b" top: "c"
-  anchor_target_param { feat_stride: 8 ratio: 1 scale: [1, 2] batch_size: 12 positive_overlap: 0.4 } }
-layer { name: "p" type: "ProposalTarget" bottom: "r" bottom: "g" top: "rois" top: "labels" top: "to" top: "w" top: "v"
-  proposal_target_param { num_classes: 4 batch_size: 8 } }
-"""
+ANCHOR = "feat_stride: 8 ratio: 1 scale: [1, 2] batch_size: 12 positive_overlap: 0.4"
+SAMPLED = "rois labels to w v"
+TARGET = inputs(s=(1, 4, 6, 8), g=(3, 5), i=(1, 3), r=(40, 5))
+TARGET += layer("AnchorTarget", "s", "g", "i", body=ANCHOR, tops="l a b c", name="t")
+TARGET += layer("ProposalTarget", "r", "g", body="num_classes: 4 batch_size: 8", tops=SAMPLED, name="p")
 
 
 @pytest.fixture(scope="module")
 def target_net():
-    return bind(inputs(s=(1, 4, 6, 8), g=(3, 5), i=(1, 3), r=(40, 5)) + TARGET, seed=5)
+    return bind(TARGET, seed=5)
 
 
 def target_inputs(rng) -> dict[str, np.ndarray]:
@@ -183,7 +179,7 @@ def test_samples_depend_on_the_iteration(target_net, seed):
         assert ((blobs["w"] > 0).sum(1) == 4 * (blobs["labels"] > 0)).all() and (blobs["w"] == blobs["v"]).all()
         seen.append((labels.tobytes(), blobs["rois"].tobytes()))
     assert seen[1] == seen[3] and len(set(seen)) == 3
-    other = bind(inputs(s=(1, 4, 6, 8), g=(3, 5), i=(1, 3), r=(40, 5)) + TARGET, seed=6)
+    other = bind(TARGET, seed=6)
     feed(other, **target_inputs(np.random.default_rng(seed)))
     other.forward(1)
     assert other.blobs["rois"].tobytes() != seen[1][1], "the seed counts"
@@ -198,11 +194,8 @@ def test_no_object_makes_everything_background(target_net, seed):
 
 
 def test_fewer_boxes_than_the_sample_shrink_it():
-    net = bind(inputs(r=(40, 5), g=(1, 5)) + """
-layer { name: "p" type: "ProposalTarget" bottom: "r" bottom: "g" top: "rois" top: "labels" top: "to" top: "w" top: "v"
-  proposal_target_param { num_classes: 3 batch_size: 30 bg_thresh_lo: 0.2 } }
-layer { name: "s" type: "Power" bottom: "labels" top: "after" power_param { scale: 2 } }
-""")  # fmt: skip
+    text = over("ProposalTarget", "num_classes: 3 batch_size: 30 bg_thresh_lo: 0.2", SAMPLED, r=(40, 5), g=(1, 5))
+    net = bind(text + layer("Power", "labels", body="scale: 2", tops="after"))
     rois = np.tile(np.array([0, 100, 100, 110, 110.0]), (40, 1))
     rois[:5, 1:] = [0, 0, 20, 14]
     for objects, count in (([0, 0, 20, 20, 2], 6), ([100, 100, 110, 110, 1], 8)):
@@ -219,17 +212,16 @@ def test_a_label_that_is_no_class(target_net, seed):
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    ("kind", "body", "message"),
     [
-        ('"ROIPooling"', "pooled_h must be positive"),
-        ('"ROIPooling" roi_pooling_param { pooled_h: 1 pooled_w: 1 spatial_scale: 0 }', "a bad spatial_scale"),
-        ('"ROIAlign" roi_pooling_param { pooled_h: 1 pooled_w: 1 pad_ratio: -1 }', "a bad pad_ratio"),
-        ('"PSROIPooling" psroi_pooling_param { output_dim: 3 group_size: 2 spatial_scale: 1 }', "12 channels"),
-        ('"ProposalTarget" proposal_target_param { num_classes: 1 }', "a bad num_classes"),
-        ('"ProposalTarget" proposal_target_param { num_classes: 2 bbox_std: 1 }', "a bad bbox_std"),
+        ("ROIPooling", "", "pooled_h must be positive"),
+        ("ROIPooling", "pooled_h: 1 pooled_w: 1 spatial_scale: 0", "a bad spatial_scale"),
+        ("ROIAlign", "pooled_h: 1 pooled_w: 1 pad_ratio: -1", "a bad pad_ratio"),
+        ("PSROIPooling", "output_dim: 3 group_size: 2 spatial_scale: 1", "12 channels"),
+        ("ProposalTarget", "num_classes: 1", "a bad num_classes"),
+        ("ProposalTarget", "num_classes: 2 bbox_std: 1", "a bad bbox_std"),
     ],
 )
-def test_mistakes(text, message):
-    tops = "".join(f'top: "y{i}" ' for i in range(5 if "ProposalTarget" in text else 1))
+def test_mistakes(kind, body, message):
     with pytest.raises(CaffeliteError, match=message):
-        bind(inputs(x=(1, 4, 5, 5), r=(3, 5)) + f'layer {{ name: "l" bottom: "x" bottom: "r" {tops} type: {text} }}')
+        bind(over(kind, body, SAMPLED if kind == "ProposalTarget" else "y", x=(1, 4, 5, 5), r=(3, 5)))

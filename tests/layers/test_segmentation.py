@@ -6,45 +6,55 @@ import io
 import cv2
 import numpy as np
 import pytest
-from textnet import IMAGE, bind, feed, forward, inputs, mistaken, run, wrong
+from textnet import IMAGE, bind, feed, forward, inputs, layer, mistaken, over, run, wrong
 
 from caffelite.errors import CaffeliteError
 from caffelite.families.segmentation.mat_write import mat_file
 
 SHAPE = (4, 3, 2, 5)
-LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
+LOSS = layer("EuclideanLoss", "y", "t", tops="loss")
 
 
-def bn(body: str = "", more: str = "") -> str:
-    return inputs(x=SHAPE) + f'layer {{ name: "n" type: "BN" bottom: "x" top: "y" bn_param {{ {body} }} }}' + more
+def bn(body: str = "", kind: str = "BN") -> str:
+    return over(kind, body, x=SHAPE)
+
+
+def assert_moments(net, batches: list[np.ndarray]) -> list[np.ndarray]:
+    """Passes over batches make the running moments, 1/4 of those of a batch and 3/4 of before; returns these."""
+    moments = [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
+    for x in batches:
+        forward(net, x=x)
+        for blob, moment in zip(moments, (x.mean, x.var), strict=True):
+            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
+    np.testing.assert_allclose(net.params.blobs[2:], moments, rtol=1e-12)
+    return moments
+
+
+def after(text: str, phase: str, values, x: np.ndarray):
+    """A net with these values of its parameters, after a pass."""
+    net = bind(text, phase)
+    for blob, value in zip(net.params.blobs, values, strict=True):
+        blob[...] = value
+    forward(net, x=x)
+    return net
 
 
 def test_running_moments_of_bn(rng):
-    net, kept = bind(bn("momentum: 0.75")), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
-    for _ in range(3):
-        x = rng.normal(2, 3, SHAPE)
-        forward(net, x=x)
-        for blob, moment in zip(kept, (x.mean, x.var), strict=True):
-            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
-    for blob, expected in zip(net.params.blobs[2:], kept, strict=True):
-        np.testing.assert_allclose(blob, expected, rtol=1e-12)
+    assert_moments(bind(bn("momentum: 0.75")), [rng.normal(2, 3, SHAPE) for _ in range(3)])
 
 
 @pytest.mark.parametrize(("phase", "body"), [("TEST", ""), ("TRAIN", "frozen: true")])
 def test_bn_with_stored_moments(phase, body, rng):
-    net, x = bind(bn(body), phase), rng.normal(size=SHAPE)
-    values = [rng.normal(size=(1, 3, 1, 1)) for _ in range(3)] + [0.5 + rng.random((1, 3, 1, 1))]
-    for blob, value in zip(net.params.blobs, values, strict=True):
-        blob[...] = value
-    forward(net, x=x)
-    a, b, mean, variance = values
+    x = rng.normal(size=SHAPE)
+    a, b, mean, variance = values = [*rng.normal(size=(3, 1, 3, 1, 1)), 0.5 + rng.random((1, 3, 1, 1))]
+    net = after(bn(body), phase, values, x)
     np.testing.assert_allclose(net.blobs["y"], a * (x - mean) / np.sqrt(variance + 1e-5) + b, rtol=1e-10)
     np.testing.assert_equal(net.params.blobs, values)
 
 
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
 def test_gradient_of_bn_with_stored_moments(phase, rng):
-    net = bind("force_backward: true\n" + inputs(t=SHAPE) + bn("eps: 0.5", LOSS), phase)
+    net = bind("force_backward: true\n" + inputs(t=SHAPE) + bn("eps: 0.5") + LOSS, phase)
     for blob in net.params.blobs:
         blob[...] = 0.5 + rng.random(blob.shape)
     x, t = rng.normal(size=SHAPE), rng.normal(size=SHAPE)
@@ -64,38 +74,21 @@ def test_gradient_of_bn_with_stored_moments(phase, rng):
 def test_running_moments_of_ctpns_bn(decay, rng):
     """A decay below 0.5 is the share of the new moments, in some forks, one above it that of the old ones."""
     body, x = f"decay: {decay} moving_average: true scale_filler {{ value: 2 }}", rng.normal(2, 3, SHAPE)
-    net, kept = bind(bn(body)), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
-    for _ in range(3):
-        forward(net, x=x)
-        for blob, moment in zip(kept, (x.mean, x.var), strict=True):
-            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
-    np.testing.assert_allclose(net.params.blobs[2:], kept, rtol=1e-12)
-    for phase, text, moments in (("TEST", body, kept), ("TEST", body.replace("true", "false"), None)):
-        tested = bind(bn(text), phase)
-        for blob, value in zip(tested.params.blobs, net.params.blobs, strict=True):
-            blob[...] = value
-        forward(tested, x=x)
-        mean, variance = moments or (x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True))
+    net = bind(bn(body))
+    stored = assert_moments(net, [x] * 3)
+    own = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
+    for text, (mean, variance) in ((body, stored), (body.replace("true", "false"), own)):
+        tested = after(bn(text), "TEST", net.params.blobs, x)
         np.testing.assert_allclose(tested.blobs["y"], 2 * (x - mean) / np.sqrt(variance + 1e-10), rtol=1e-9)
         np.testing.assert_array_equal(tested.params.blobs[2:], net.params.blobs[2:])
 
 
 def test_running_moments_of_bnconv(rng):
-    layer = 'layer { name: "n" type: "BNConv" bottom: "x" top: "y" bn_conv_param { decay: 0.25 } }'
-    x, kept = rng.normal(2, 3, SHAPE), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
-    net = bind(inputs(x=SHAPE) + layer)
-    for _ in range(3):
-        forward(net, x=x)
-        for blob, moment in zip(kept, (x.mean, x.var), strict=True):
-            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
-    np.testing.assert_allclose(net.params.blobs[2:], kept, rtol=1e-12)
+    x, net = rng.normal(2, 3, SHAPE), bind(bn("decay: 0.25", "BNConv"))
+    mean, variance = assert_moments(net, [x] * 3)
     for phase, body in (("TEST", ""), ("TRAIN", "fix: true")):
-        stored = bind(inputs(x=SHAPE) + layer.replace("decay: 0.25", body), phase)
-        for blob, value in zip(stored.params.blobs, net.params.blobs, strict=True):
-            blob[...] = value
-        forward(stored, x=x)
-        expected = (x - kept[0]) / np.sqrt(kept[1] + 1e-10)
-        np.testing.assert_allclose(stored.blobs["y"], expected, rtol=1e-10)
+        stored = after(bn(body, "BNConv"), phase, net.params.blobs, x)
+        np.testing.assert_allclose(stored.blobs["y"], (x - mean) / np.sqrt(variance + 1e-10), rtol=1e-10)
 
 
 def test_frozen_bn_learns_nothing():
@@ -136,9 +129,7 @@ test_mistakes = mistaken(
 
 
 def test_a_place_outside_of_the_top_is_a_fault(rng):
-    net = bind(
-        inputs(x=(1, 2, 2, 2), m=(1, 2, 2, 2)) + 'layer { name: "u" type: "Upsample" bottom: "x" bottom: "m" top: "y" }'
-    )
+    net = bind(over("Upsample", x=(1, 2, 2, 2), m=(1, 2, 2, 2)))
     places = np.arange(8.0).reshape(1, 2, 2, 2)
     places[0, 1, 0, 1] = 16
     forward(net, x=np.ones((1, 2, 2, 2)), m=places)
@@ -148,16 +139,13 @@ def test_a_place_outside_of_the_top_is_a_fault(rng):
 
 
 def test_equal_places_keep_the_last():
-    net = bind(
-        inputs(x=(1, 1, 1, 2), m=(1, 1, 1, 2)) + 'layer { name: "u" type: "Upsample" bottom: "x" bottom: "m" top: "y" }'
-    )
+    net = bind(over("Upsample", x=(1, 1, 1, 2), m=(1, 1, 1, 2)))
     forward(net, x=np.array([[[[3.0, 4.0]]]]), m=np.array([[[[2.0, 2.0]]]]))
     assert net.blobs["y"].ravel().tolist() == [0, 0, 4, 0, 0, 0, 0, 0]
 
 
 def seg(body: str = "") -> str:
-    text = 'layer {{ name: "s" type: "SegAccuracy" bottom: "x" bottom: "t" top: "y" seg_accuracy_param {{ {} }} }}'
-    return inputs(x=(1, 3, 1, 2), t=(1, 1, 1, 2)) + text.format(body)
+    return over("SegAccuracy", body, x=(1, 3, 1, 2), t=(1, 1, 1, 2))
 
 
 def test_scores_of_all_batches():
@@ -174,9 +162,7 @@ def test_nan_and_equal_scores():
     x = np.zeros((1, 3, 1, 2))
     x[0, 1, 0, 0] = np.nan
     forward(net, x=x, t=np.array([1.0, 2.0]).reshape(1, 1, 1, 2))
-    assert net.blobs["y"].ravel().tolist() == pytest.approx([1 / 2, 1 / 2, 2 / 3]), (
-        "the last of equals; NaN is no class"
-    )
+    assert net.blobs["y"].ravel().tolist() == pytest.approx([1 / 2, 1 / 2, 2 / 3])  # the last of equals; NaN is none
 
 
 @pytest.mark.parametrize("label", [3, -1, 0.5])
@@ -189,9 +175,7 @@ def test_a_label_that_is_no_class_is_a_fault(label):
 
 @pytest.mark.parametrize("body", ["height: 9 width: 4", "zoom_factor: 4", "height: 3 width: 20", "height: 1 width: 12"])
 def test_interp_equals_opencv(body, rng, tmp_path):
-    text = (
-        inputs(x=(2, 3, 7, 8)) + f'layer {{ name: "y" type: "Interp" bottom: "x" top: "y" interp_param {{ {body} }} }}'
-    )
+    text = inputs(x=(2, 3, 7, 8)) + layer("Interp", "x", body=body, name="y")
     (tmp_path / "net.prototxt").write_text(text)
     x = rng.normal(size=(2, 3, 7, 8)).astype(np.float32)
     net = bind(text, "TEST", "float32")
@@ -203,26 +187,31 @@ def test_interp_equals_opencv(body, rng, tmp_path):
 
 def test_mat_write(rng, tmp_path):
     (tmp_path / "names").write_text("a.png\nb.png x\n")
-    text = inputs(x=(2, 3, 4, 5)) + 'layer { name: "m" type: "MatWrite" bottom: "x" mat_write_param { '
-    net = bind(text + f'prefix: "{tmp_path}/f_" source: "{tmp_path}/names" strip: 4 }} }}', "TEST")
+    body = f'prefix: "{tmp_path}/f_" source: "{tmp_path}/names" strip: 4'
+    net = bind(over("MatWrite", body, "", x=(2, 3, 4, 5)), "TEST")
     for name in "ab":
         fed = rng.normal(size=(2, 3, 4, 5))
         forward(net, x=fed)
         content = (tmp_path / f"f_{name}_blob_0.mat").read_bytes()
         assert content[124:128] == b"\x00\x01IM" and len(content) == 128 + 8 + 16 + 8 + 16 + 16 + 8 + fed.nbytes
-        np.testing.assert_array_equal(
-            np.frombuffer(content, "<f8", fed.size, len(content) - fed.nbytes), fed.reshape(-1)
-        )
+        values = np.frombuffer(content, "<f8", fed.size, len(content) - fed.nbytes)
+        np.testing.assert_array_equal(values, fed.reshape(-1))
     with pytest.raises(CaffeliteError, match="source has too few names"):
         net.forward()
 
 
-def test_names_of_mat_files_stay_below_their_folder(tmp_path):
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ('prefix: "{0}/" source: "{0}/names"', "a file outside the folder of prefix"),
+        ('prefix: "none/"', "cannot write none/iter_0_blob_0.mat"),
+    ],
+)
+def test_mat_files_are_written_in_a_folder_that_exists(body, what, tmp_path):
     (tmp_path / "names").write_text("a/../../b\n")
-    text = inputs(x=(2, 3)) + 'layer { name: "m" type: "MatWrite" bottom: "x" mat_write_param { '
-    net = bind(text + f'prefix: "{tmp_path}/" source: "{tmp_path}/names" }} }}', "TEST")
+    net = bind(over("MatWrite", body.format(tmp_path), "", x=(2, 3)), "TEST")
     feed(net, x=np.zeros((2, 3)))
-    with pytest.raises(CaffeliteError, match="a file outside the folder of prefix"):
+    with pytest.raises(CaffeliteError, match=what):
         net.forward()
 
 
@@ -231,11 +220,3 @@ def test_scipy_reads_mat_files(rng):
     array = rng.normal(size=(2, 3, 4, 5)).astype(np.float32)
     actual = scipy.loadmat(io.BytesIO(mat_file(array)))["data"]
     np.testing.assert_array_equal(actual.transpose(3, 2, 1, 0), array)
-
-
-def test_mat_write_needs_a_folder():
-    text = inputs(x=(2, 3)) + 'layer { name: "m" type: "MatWrite" bottom: "x" mat_write_param { prefix: "none/" } }'
-    net = bind(text, "TEST")
-    feed(net, x=np.zeros((2, 3)))
-    with pytest.raises(CaffeliteError, match="cannot write none/iter_0_blob_0.mat"):
-        net.forward()
