@@ -94,6 +94,11 @@ def layer(kind: str, *bottoms: str, body: str = "", tops: str = "y", name: str =
     return f'layer {{ name: "{name}" type: "{kind}" {blobs}{body_of(kind, body)} }}\n'
 
 
+def wired(kind: str, bottoms: str, tops: str, body: str = "", name: str = "") -> str:
+    """As ``layer``, with spaces between the bottoms too, and named after its first top unless another is given."""
+    return layer(kind, *bottoms.split(), body=body, tops=tops, name=name or tops.split()[0])
+
+
 def over(kind: str, body: str = "", tops: str = "y", **shapes: tuple[int, ...]) -> str:
     """A layer over Input blobs of these shapes."""
     return inputs(**shapes) + layer(kind, *shapes, body=body, tops=tops)

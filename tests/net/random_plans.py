@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import textnet
 from textnet import bind, feed, inputs, run
 
 from caffelite.devices.cpu import CPU
@@ -30,8 +31,7 @@ def layer(name: str, kind: str, bottoms: list[str], top: str, more: str = "") ->
         "InnerProduct": f"inner_product_param {{ num_output: 48 {FILL} }}",
         "Pooling": "pooling_param { kernel_size: 3 stride: 1 pad: 1 }",
     }.get(kind, f"relu_param {{ negative_slope: {slope} }}" if slope else "")
-    below = " ".join(f'bottom: "{b}"' for b in bottoms)
-    return f'layer {{ name: "{name}" type: "{"ReLU" if slope else kind}" {below} top: "{top}" {body} {more} }}\n'
+    return textnet.layer("ReLU" if slope else kind, *bottoms, body=f"{body} {more}", tops=top, name=name)
 
 
 def random_net(seed: int, stops: bool = True) -> str:
@@ -50,9 +50,8 @@ def random_net(seed: int, stops: bool = True) -> str:
             text += layer(f"l{i}", "Eltwise", bottoms, f"b{i}", coeff)
             blobs[f"b{i}"] = blobs[bottom]
             continue
-        kinds = ["InnerProduct", "Flatten", *ACTIVATIONS, *ACTIVATIONS] + (
-            ["Convolution", "Convolution", "Pooling"] if blobs[bottom] == 4 else []
-        )
+        kinds = ["InnerProduct", "Flatten", *ACTIVATIONS, *ACTIVATIONS]
+        kinds += ["Convolution", "Convolution", "Pooling"] if blobs[bottom] == 4 else []
         kind = rng.choice(kinds) if i else "Convolution"
         in_place = kind in ACTIVATIONS and bottom != "data" and rng.random() < 0.6
         top = bottom if in_place else f"b{i}"
@@ -66,9 +65,8 @@ def random_net(seed: int, stops: bool = True) -> str:
         if blobs[name] == 2 and rng.random() < 0.5:
             text += layer(f"loss{i}", "SoftmaxWithLoss", [name, "label"], f"loss{i}", "loss_weight: 0.5")
         else:
-            text += layer(
-                f"loss{i}", "EuclideanLoss", [name, f"t{blobs[name]}"], f"loss{i}", rng.choice(["", "loss_weight: 3"])
-            )
+            weight = rng.choice(["", "loss_weight: 3"])
+            text += layer(f"loss{i}", "EuclideanLoss", [name, f"t{blobs[name]}"], f"loss{i}", weight)
     return ("force_backward: true\n" if rng.random() < 0.2 else "") + text
 
 

@@ -7,7 +7,7 @@ import engines
 import numpy as np
 import pytest
 from random_plans import random_net
-from textnet import build, inputs, run
+from textnet import build, inputs, run, wired
 
 from caffelite.devices import open_device
 from caffelite.devices.traits import DeviceTraits, cpu_traits, cuda_traits
@@ -18,21 +18,19 @@ from caffelite.net.layout import Rounding, Transposition
 from caffelite.net.net import Net
 
 FILL = 'weight_filler { type: "gaussian" std: 0.3 }'
-TEXT = inputs(data=(2, 8, 6, 6), label=(2,)) + "".join(
-    f'layer {{ name: "{name}" type: "{kind}" {bottoms} top: "{top}" {body} }}\n'
-    for name, kind, bottoms, top, body in (
-        ("c1", "Convolution", 'bottom: "data"', "c1", f"convolution_param {{ num_output: 16 kernel_size: 1 {FILL} }}"),
-        ("n1", "BatchNorm", 'bottom: "c1"', "n1", ""),
-        ("s1", "Scale", 'bottom: "n1"', "n1", "scale_param { bias_term: true }"),
-        ("r1", "ReLU", 'bottom: "n1"', "n1", ""),
-        ("c2", "Convolution", 'bottom: "n1"', "c2", f"convolution_param {{ num_output: 16 kernel_size: 1 {FILL} }}"),
-        ("r2", "ReLU", 'bottom: "c2"', "c2", "relu_param { negative_slope: 0.5 }"),
-        ("e", "Eltwise", 'bottom: "n1" bottom: "c2"', "e", ""),
-        ("cat", "Concat", 'bottom: "e" bottom: "c1"', "cat", ""),
-        ("p", "Pooling", 'bottom: "cat"', "p", "pooling_param { kernel_size: 2 stride: 2 }"),
-        ("ip", "InnerProduct", 'bottom: "p"', "ip", f"inner_product_param {{ num_output: 5 {FILL} }}"),
-        ("loss", "SoftmaxWithLoss", 'bottom: "ip" bottom: "label"', "loss", ""),
-    )
+TEXT = (
+    inputs(data=(2, 8, 6, 6), label=(2,))
+    + wired("Convolution", "data", "c1", f"num_output: 16 kernel_size: 1 {FILL}")
+    + wired("BatchNorm", "c1", "n1")
+    + wired("Scale", "n1", "n1", "bias_term: true", name="s1")
+    + wired("ReLU", "n1", "n1", name="r1")
+    + wired("Convolution", "n1", "c2", f"num_output: 16 kernel_size: 1 {FILL}")
+    + wired("ReLU", "c2", "c2", "negative_slope: 0.5", name="r2")
+    + wired("Eltwise", "n1 c2", "e")
+    + wired("Concat", "e c1", "cat")
+    + wired("Pooling", "cat", "p", "kernel_size: 2 stride: 2")
+    + wired("InnerProduct", "p", "ip", f"num_output: 5 {FILL}")
+    + wired("SoftmaxWithLoss", "ip label", "loss")
 )
 TRAITS = {
     "cpu": cpu_traits(),

@@ -1,7 +1,7 @@
 """The graph: which layers a phase keeps, how blobs are wired, what gets a gradient; every mistake with its place."""
 
 import pytest
-from textnet import build, inputs, mistakes
+from textnet import build, inputs, layer, mistakes, wired
 
 from caffelite.errors import CaffeliteError
 
@@ -9,11 +9,11 @@ IP = 'inner_product_param { num_output: 3 weight_filler { type: "xavier" } }'
 
 
 def ip(name: str, bottom: str, top: str, more: str = "") -> str:
-    return f'layer {{ name: "{name}" type: "InnerProduct" bottom: "{bottom}" top: "{top}" {IP} {more} }}\n'
+    return wired("InnerProduct", bottom, top, f"{IP} {more}", name)
 
 
 def loss(name: str, a: str, b: str, more: str = "") -> str:
-    return f'layer {{ name: "{name}" type: "EuclideanLoss" bottom: "{a}" bottom: "{b}" top: "{name}" {more} }}\n'
+    return wired("EuclideanLoss", f"{a} {b}", name, more)
 
 
 def node(graph, name):
@@ -27,7 +27,7 @@ DATA = inputs(data=(2, 4), target=(2, 3))
 
 
 def kept(rules: str, phase="TRAIN", level=0, stages=()) -> bool:
-    graph = build(inputs(x=(1, 1)) + f'layer {{ name: "s" type: "Silence" bottom: "x" {rules} }}', phase, level, stages)
+    graph = build(inputs(x=(1, 1)) + layer("Silence", "x", body=rules, tops="", name="s"), phase, level, stages)
     return any(n.name == "s" for n in graph.nodes)
 
 
@@ -59,14 +59,14 @@ def test_rules(rules, state, belongs):
 
 
 def test_reasons_of_layers_left_out():
-    silence = 'layer {{ name: "{}" type: "Silence" bottom: "x" {} }}'
     rules = {
         "a": "include { phase: TEST }",
         "b": 'include { min_level: 3 } include { stage: "s" }',
         "c": 'include { max_level: -1 } include { not_stage: "u" }',
         "d": "exclude { phase: TRAIN }",
     }
-    graph = build(inputs(x=(1, 1)) + "".join(silence.format(*r) for r in rules.items()), stages=("u",))
+    silent = [layer("Silence", "x", body=body, tops="", name=name) for name, body in rules.items()]
+    graph = build(inputs(x=(1, 1)) + "".join(silent), stages=("u",))
     assert graph.dropped == [
         ("a", "phase is TRAIN, the rule wants TEST"),
         ("b", 'level 0 is below min_level 3; stage "s" is not set'),
@@ -76,17 +76,12 @@ def test_reasons_of_layers_left_out():
     assert [n.index for n in graph.nodes] == [0]
 
 
-def test_include_and_exclude_exclude_each_other():
-    text = 'layer { name: "s" type: "Silence" bottom: "x" include { phase: TEST } @exclude { phase: TEST } }'
-    mistakes(inputs(x=(1,)) + text, 'layer "s" has include and exclude rules')
-
-
 # wiring
 
 
 def test_in_place_makes_versions_and_fan_out_counts_readers():
     text = DATA + ip("a", "data", "h") + ip("before", "h", "b")
-    text += 'layer { name: "r" type: "ReLU" bottom: "h" top: "h" }' + ip("after", "h", "c")
+    text += wired("ReLU", "h", "h", name="r") + ip("after", "h", "c")
     graph = build(text)
     first, second = node(graph, "a").tops[0], node(graph, "r").tops[0]
     assert first is not second and first.name == second.name == "h"
@@ -106,20 +101,16 @@ def test_outputs_are_unread_and_in_alphabetical_order():
 
 
 def test_loss_without_a_top_counts_but_is_no_output():
-    text = DATA + ip("i", "data", "y") + 'layer { name: "l" type: "EuclideanLoss" bottom: "y" bottom: "target" }'
-    graph = build(text + text.splitlines()[-1].replace('"l"', '"m"'))
+    losses = [layer("EuclideanLoss", "y", "target", tops="", name=name) for name in "lm"]
+    graph = build(DATA + ip("i", "data", "y") + "".join(losses))
     assert [(v.name, w) for v, w in graph.losses] == [("(automatic)", 1.0)] * 2
     assert graph.outputs == []
     assert node(graph, "i").backward
 
 
 def test_loss_weights():
-    graph = build(
-        DATA
-        + ip("i", "data", "y", "loss_weight: 0.5")
-        + loss("l", "y", "target", "loss_weight: 2")
-        + loss("m", "y", "target")
-    )
+    text = DATA + ip("i", "data", "y", "loss_weight: 0.5") + loss("l", "y", "target", "loss_weight: 2")
+    graph = build(text + loss("m", "y", "target"))
     assert [(v.name, w) for v, w in graph.losses] == [("y", 0.5), ("l", 2.0), ("m", 1.0)]
 
 
@@ -129,11 +120,8 @@ SHARED = 'param {{ name: "w" {} }}'
 
 
 def shared(first="", second="", bottom="data") -> str:
-    return (
-        inputs(data=(2, 4), other=(2, 2, 2))
-        + ip("a", "data", "x", SHARED.format(first))
-        + ip("b", bottom, "y", SHARED.format(second))
-    )
+    text = inputs(data=(2, 4), other=(2, 2, 2)) + ip("a", "data", "x", SHARED.format(first))
+    return text + ip("b", bottom, "y", SHARED.format(second))
 
 
 def test_sharing_by_name():
@@ -148,30 +136,12 @@ def test_sharing_shapes():
     transposed = IP.replace("num_output: 3", "num_output: 3 transpose: true")
     text = shared().replace(IP, transposed, 1)
     strict = text.replace(SHARED.format(""), 'param { name: @"w" }').replace('@"w"', '"w"', 1)
-    mistakes(
-        strict, 'layer "b": shared parameter "w" does not fit that of layer "a"; expected shape [4, 3], found [3, 4]'
-    )
+    what = 'layer "b": shared parameter "w" does not fit that of layer "a"; expected shape [4, 3], found [3, 4]'
+    mistakes(strict, what)
     assert len(build(text.replace(SHARED.format(""), SHARED.format("share_mode: PERMISSIVE"))).parameters) == 3
-    few = (
-        shared()
-        .replace("dim: 2 dim: 2 dim: 2", "dim: 2 dim: 5")
-        .replace('bottom: "data" top: "y"', 'bottom: "other" top: "y"')
-    )
+    few = shared(bottom="other").replace("dim: 2 dim: 2 dim: 2", "dim: 2 dim: 5")
     few = few.replace(SHARED.format(""), 'param { share_mode: PERMISSIVE name: @"w" }').replace('@"w"', '"w"', 1)
     mistakes(few, "expected shape [3, 4], found [3, 5]")
-
-
-@pytest.mark.parametrize("mult", ["lr_mult", "decay_mult"])
-def test_sharing_multipliers_must_agree(mult):
-    mistakes(
-        shared(f"{mult}: 1", f"{mult}: @2"),
-        f'layer "b": shared parameter "w" has another {mult} than in layer "a"; expected 1, found 2',
-    )
-
-
-def test_too_many_param_messages():
-    text = DATA + ip("a", "data", "x", "param { } param { } @param { }")
-    mistakes(text, 'layer "a" (InnerProduct): 3 param messages; expected at most 2')
 
 
 # mistakes of wiring
@@ -185,39 +155,34 @@ def mark(text: str, part: str) -> str:
 
 
 ONLY_TEST = inputs(x=(2, 2)).replace("input_param", "include { phase: TEST } input_param")
-LOSS_4 = (
-    'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "target" top: "a" top: "b" top: "c" top: @"d" }'
-)
-WIDE = (
-    'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 '
-    "pad: 1000000000 } }"
-)
-
-TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: "data" bottom: @"target" top: "x" }'
+LOSS_4 = layer("SoftmaxWithLoss", "data", "target", tops="a b c @d")
+WIDE = layer("Convolution", "a", body="num_output: 1 kernel_size: 1 pad: 1000000000", tops="@c")
+RULES = layer("Silence", "data", body="include { phase: TEST } @exclude { phase: TEST }", tops="", name="s")
+LATE, LEFT_OUT = mark(ip("a", "late", "x"), '"late"'), mark(ip("a", "x", "y"), '"x"')
+BIG = mark(ip("a2", "a", "x"), "inner_product_param").replace("output: 3", "output: 100000")
+DIFFERS = 'layer "b": shared parameter "w" has another {} than in layer "a"; expected 1, found 2'
 
 MISTAKES = [
+    (DATA + RULES, 'layer "s" has include and exclude rules'),
+    (shared("lr_mult: 1", "lr_mult: @2"), DIFFERS.format("lr_mult")),
+    (shared("decay_mult: 1", "decay_mult: @2"), DIFFERS.format("decay_mult")),
+    (
+        DATA + ip("a", "data", "x", "param { } param { } @param { }"),
+        'layer "a" (InnerProduct): 3 param messages; expected at most 2',
+    ),
     ('layer { name: "a" type: @"Convolutoin" }', 'unknown type "Convolutoin"; expected one of '),
     ('layer { name: "a" type: @"Convolutoin" }', 'did you mean "Convolution"?'),
     ('layer { name: "a" type: @"Conv" }', 'did you mean "Convolution"?'),
     ('@layer { name: "a" }', 'layer "a" has no type'),
     (DATA + mark(ip("a", "dato", "x"), '"dato"'), 'unknown bottom "dato"; did you mean "data"?'),
     (mark(ip("a", "x", "x"), '"x" top'), 'unknown bottom "x"'),
-    (
-        mark(ip("a", "late", "x"), '"late"') + inputs(late=(2, 2)),
-        'layer "late" makes it further down: move that layer up',
-    ),
-    (
-        ONLY_TEST + mark(ip("a", "x", "y"), '"x"'),
-        'layer "x" makes it, but is left out: phase is TRAIN, the rule wants TEST',
-    ),
-    (
-        mark(ip("a", "x", "y"), '"x"') + ONLY_TEST,
-        'layer "x" makes it further down, but is left out: phase is TRAIN, the rule wants TEST',
-    ),
+    (LATE + inputs(late=(2, 2)), 'layer "late" makes it further down: move that layer up'),
+    (ONLY_TEST + LEFT_OUT, 'layer "x" makes it, but is left out: phase is TRAIN, the rule wants TEST'),
+    (LEFT_OUT + ONLY_TEST, 'layer "x" makes it further down, but is left out: phase is TRAIN, the rule wants TEST'),
     (DATA + mark(ip("a", "data", "target"), '"target"'), 'a second top "target"; layer "target" makes it already'),
     (inputs(a=(2,)).replace('top: "a"', 'top: "a" top: @"a"'), 'a second top "a"; give it a name of its own'),
-    (DATA + TWO_BELOW, 'layer "s" (Sigmoid): has 2 bottom blobs; expected 1'),
-    (DATA + '@layer { name: "s" type: "Sigmoid" bottom: "data" }', "has 0 top blobs; expected 1"),
+    (DATA + wired("Sigmoid", "data @target", "s"), 'layer "s" (Sigmoid): has 2 bottom blobs; expected 1'),
+    (DATA + "@" + layer("Sigmoid", "data", tops=""), "has 0 top blobs; expected 1"),
     ('@layer { name: "s" type: "Silence" }', "has 0 bottom blobs; expected 1 or more"),
     (DATA + LOSS_4, "has 4 top blobs; expected 1 to 3"),
     (
@@ -236,7 +201,7 @@ MISTAKES = [
     ),
     (DATA + mark(ip("a", "data", "x"), '"x"').replace("output: 3", "output: 4000000000"), 'top "x" is too large'),
     (
-        inputs(a=(1, 100000)) + mark(ip("a2", "a", "x"), "inner_product_param").replace("output: 3", "output: 100000"),
+        inputs(a=(1, 100000)) + BIG,
         "parameter 0 is too large; expected at most 2147483647 numbers, found 10000000000 [100000, 100000]",
     ),
     (inputs(a=(1, 1, 8, 8)) + WIDE, 'top "c" is too large'),
@@ -272,27 +237,21 @@ def test_largest_blob_is_fine():
 
 def test_all_mistakes_in_one_pass_and_no_follow_ons():
     text = DATA + 'layer { name: "a" type: @"Relu6" bottom: "data" top: "x" }\n' + ip("b", "x", "y")
-    text += 'layer { name: "c" type: "ReLU" bottom: @"datta" top: "z" }\n'
-    text += 'layer { name: "a" type: "ReLU" bottom: "data" top: @"target" }\n'
-    text += 'layer { name: "d" type: "Dropout" bottom: "data" top: "w" dropout_param { dropout_ratio: @2 } }\n'
+    text += layer("ReLU", "@datta", tops="z", name="c") + layer("ReLU", "data", tops="@target", name="e")
+    text += wired("Dropout", "data", "w", "dropout_ratio: @2", name="d")
     messages = ['unknown type "Relu6"', 'unknown bottom "datta"', 'a second top "target"', "a bad dropout_ratio"]
-    mistakes(text.replace('name: "a" type: "ReLU"', 'name: "e" type: "ReLU"'), *messages)
+    mistakes(text, *messages)
 
 
 def test_layers_of_one_name_are_built_and_named():
-    ip = (
-        'layer {{ name: "same" type: "InnerProduct" bottom: "{}" top: "{}" inner_product_param {{ num_output: 2 }} }}\n'
-    )
-    graph = build(inputs(data=(2, 3)) + ip.format("data", "a") + ip.format("a", "b"))
+    graph = build(inputs(data=(2, 3)) + ip("same", "data", "a") + ip("same", "a", "b"))
     assert [node.name for node in graph.nodes][-2:] == ["same", "same"]
     assert len(graph.notes) == 1 and "both read and write the same weights" in graph.notes[0]
 
 
 def test_a_layer_without_gradient_in_a_learned_path_is_named():
-    text = DATA + ip("a", "data", "a") + 'layer { name: "cut" type: "Threshold" bottom: "a" top: "b" }\n'
-    text += ip("c", "b", "c")
-    text += 'layer { name: "l" type: "EuclideanLoss" bottom: "c" bottom: "target" top: "l" }\n'
-    (note,) = build(text).notes
+    text = DATA + ip("a", "data", "a") + wired("Threshold", "a", "b", name="cut") + ip("c", "b", "c")
+    (note,) = build(text + loss("l", "c", "target")).notes
     assert 'layer "cut" (Threshold) passes no gradient on' in note
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from textnet import body_of, build, inputs
+from textnet import build, inputs, wired
 
 from caffelite.devices.traits import DeviceTraits, cpu_traits
 from caffelite.layers import Format
@@ -15,22 +15,16 @@ FILL = 'weight_filler { type: "gaussian" std: 0.3 } bias_filler { type: "gaussia
 DATA = (2, 6, 9, 7)
 
 
-def layer(kind: str, bottoms: str, tops: str, body: str = "", name: str = "") -> str:
-    """A layer, named after its first top unless another is given; blobs separated by spaces; body: see body_of."""
-    blobs = [*(f'bottom: "{b}"' for b in bottoms.split()), *(f'top: "{t}"' for t in tops.split())]
-    return f'layer {{ name: "{name or tops.split()[0]}" type: "{kind}" {" ".join(blobs)} {body_of(kind, body)} }}\n'
-
-
 def convolution(bottom: str, top: str, body: str = "kernel_size: 3 pad: 1", outputs: int = 8) -> str:
-    return layer("Convolution", bottom, top, f"num_output: {outputs} {body} {FILL}")
+    return wired("Convolution", bottom, top, f"num_output: {outputs} {body} {FILL}")
 
 
 def pooling(bottom: str, top: str, body: str) -> str:
-    return layer("Pooling", bottom, top, body)
+    return wired("Pooling", bottom, top, body)
 
 
 def dense(bottom: str, top: str) -> str:
-    return layer("InnerProduct", bottom, top, f"num_output: 5 {FILL}")
+    return wired("InnerProduct", bottom, top, f"num_output: 5 {FILL}")
 
 
 # Where transpositions go
@@ -53,7 +47,7 @@ def copies(graph) -> list[str]:
 
 
 POOL = pooling("c1", "p1", "kernel_size: 2 stride: 2")
-CHAIN = inputs(data=DATA) + convolution("data", "c1") + POOL + layer("LRN", "p1", "n1") + convolution("n1", "c2")
+CHAIN = inputs(data=DATA) + convolution("data", "c1") + POOL + wired("LRN", "p1", "n1") + convolution("n1", "c2")
 
 
 def test_a_chain_of_layers_is_copied_only_at_both_ends():
@@ -91,7 +85,7 @@ def test_one_channel_or_one_place_needs_no_copy():
         (
             inputs(data=DATA, chosen=(2, 1))
             + convolution("data", "c")
-            + layer("Filter", "c chosen", "f")
+            + wired("Filter", "c chosen", "f")
             + convolution("f", "c2"),
             CHANNELS_LAST,
         ),
@@ -105,7 +99,7 @@ def test_left_as_it_is(text, traits):
 
 
 def test_readers_that_want_the_same_share_a_copy():
-    text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + layer("Softmax", "c1", "b")
+    text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + wired("Softmax", "c1", "b")
     text += dense("c1", "c")
     graph = compiled(text + convolution("data", "c2"))
     assert copies(graph) == ["↑data", "↓c1", "↓c2", "↓p1"]  # the last two are outputs
@@ -116,19 +110,19 @@ def test_readers_that_want_the_same_share_a_copy():
 
 def test_a_layer_takes_the_layout_of_its_first_blob():
     text = inputs(data=DATA) + convolution("data", "c1", outputs=6)
-    assert copies(compiled(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
+    assert copies(compiled(text + wired("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
         "↑data",
         "↓c2",
     ]
     assert (
-        copies(compiled(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s")))
+        copies(compiled(text + wired("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s")))
         == "↑data ↓c1 ↑e ↓c2".split()
     )
 
 
 def test_order_wiring_and_gradients_hold():
     text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + dense("p1", "b")
-    text += layer("EuclideanLoss", "a b", "loss")
+    text += wired("EuclideanLoss", "a b", "loss")
     graph = compiled(text)
     for index, node in enumerate(graph.nodes):
         assert node.index == index
@@ -159,13 +153,13 @@ LOSSY = convolution("data", "c1").replace("convolution_param", "loss_weight: 2 c
 @pytest.mark.parametrize(
     "over, last",
     [
-        ("Sigmoid", layer("Reshape", "c1", "flat", "shape { dim: 0 dim: -1 }")),
+        ("Sigmoid", wired("Reshape", "c1", "flat", "shape { dim: 0 dim: -1 }")),
         ("Softmax", ""),  # in Caffe's layout
     ],
 )
 def test_outputs_of_one_name_keep_their_order(traits, over, last):
     """A blob with a loss weight that a layer overwrites is an output beside what is written over it."""
-    text = inputs(data=DATA) + LOSSY + layer(over, "c1", "c1", "loss_weight: 1", name="over") + last
+    text = inputs(data=DATA) + LOSSY + wired(over, "c1", "c1", "loss_weight: 1", name="over") + last
     graph = compiled(text, traits)
     outputs = [value for value in graph.outputs if value.name == "c1"]
     assert [value.source.name for value in outputs] == ["c1", "over"]
@@ -173,7 +167,7 @@ def test_outputs_of_one_name_keep_their_order(traits, over, last):
 
 
 def test_a_chain_is_rounded_once_on_the_way_in():
-    graph = compiled(CHAIN + layer("BatchNorm", "c2", "b2") + dense("b2", "scores"), BFLOAT16)
+    graph = compiled(CHAIN + wired("BatchNorm", "c2", "b2") + dense("b2", "scores"), BFLOAT16)
     assert roundings(graph) == ["↑data", "↓b2"] and copies(graph) == ["↑data", "↓b2"]
     assert {n.name: n.tops[0].dtype for n in graph.nodes if n.layer_index >= 0} == {
         "data": None,
@@ -184,7 +178,7 @@ def test_a_chain_is_rounded_once_on_the_way_in():
 
 def test_a_float32_layer_reads_float32_in_the_same_layout():
     graph = compiled(
-        inputs(data=DATA) + convolution("data", "c1") + layer("PReLU", "c1", "r") + convolution("r", "c2"), BFLOAT16
+        inputs(data=DATA) + convolution("data", "c1") + wired("PReLU", "c1", "r") + convolution("r", "c2"), BFLOAT16
     )
     assert roundings(graph) == ["↑data", "↓c1", "↑r", "↓c2"] and copies(graph) == ["↑data", "↓c2"]
     (knows,) = [n for n in graph.nodes if n.name == "r"]
@@ -195,7 +189,7 @@ def test_a_blob_with_a_loss_is_added_up_in_float32():
     """As the output that it is; the convolution stores it in bfloat16."""
     text = inputs(data=DATA) + convolution("data", "c1").replace('top: "c1"', 'top: "c1" loss_weight: 0.5')
     text += dense("c1", "s")
-    text += layer("EuclideanLoss", "s s2", "loss")
+    text += wired("EuclideanLoss", "s s2", "loss")
     graph = compiled(inputs(s2=(2, 5)) + text, BFLOAT16)
     assert sorted((v.name, v.dtype, v.channels_last, w) for v, w in graph.losses) == [
         ("c1", None, False, 0.5),

@@ -5,8 +5,8 @@ import functools
 import engines
 import numpy as np
 import pytest
-from test_layout import CHAIN, DATA, FILL, convolution, layer, pooling
-from textnet import bind, build, feed, forward, inputs, run
+from test_layout import CHAIN, DATA, FILL, convolution, pooling
+from textnet import bind, build, feed, forward, inputs, run, wired
 from turns import in_turns
 
 import caffelite
@@ -14,7 +14,7 @@ from caffelite import caffelite_pb2 as pb
 
 # What users see
 
-SHOWN = CHAIN + layer("Softmax", "c2", "prob") + convolution("c2", "c3")
+SHOWN = CHAIN + wired("Softmax", "c2", "prob") + convolution("c2", "c3")
 
 
 @pytest.fixture(params=engines.ENGINES)
@@ -91,8 +91,8 @@ def close(found, expected):
 
 
 SILENT = {
-    "places": layer("Silence", "places", "", name="silence"),
-    "rest": layer("Silence", "rest", "", name="silence"),
+    "places": wired("Silence", "places", "", name="silence"),
+    "rest": wired("Silence", "rest", "", name="silence"),
 }
 LEARN = f"bias_term: true {FILL.replace('weight_filler', 'filler')}"
 MORE = convolution("data", "d1")  # another of c1's shape
@@ -102,13 +102,13 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "dilated": convolution("c1", "m", "kernel_size: 3 pad: 2 dilation: 2", 5),
     "strided": convolution("c1", "m", "kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 0", 5),
     "unbiased": convolution("c1", "m", "kernel_size: 1 bias_term: false", 17),
-    "of two bottoms": MORE + convolution("c1 d1", "a b", "kernel_size: 2", 3) + layer("Eltwise", "a b", "m"),
+    "of two bottoms": MORE + convolution("c1 d1", "a b", "kernel_size: 2", 3) + wired("Eltwise", "a b", "m"),
     "shared": convolution("c1", "a").replace("{ name", '{ param { name: "w" } param { name: "b" } name')
     + convolution("a", "m").replace("{ name", '{ param { name: "w" } param { name: "b" } name'),
-    "ReLU fused": convolution("c1", "c") + layer("ReLU", "c", "m"),
-    "ReLU in place": layer("ReLU", "c1", "c1", name="relu") + convolution("c1", "m"),
-    "leaky ReLU fused": convolution("c1", "c", "kernel_size: 2") + layer("ReLU", "c", "m", "negative_slope: 0.1"),
-    "ReLU by itself": layer("AbsVal", "c1", "p") + layer("ReLU", "p", "m"),
+    "ReLU fused": convolution("c1", "c") + wired("ReLU", "c", "m"),
+    "ReLU in place": wired("ReLU", "c1", "c1", name="relu") + convolution("c1", "m"),
+    "leaky ReLU fused": convolution("c1", "c", "kernel_size: 2") + wired("ReLU", "c", "m", "negative_slope: 0.1"),
+    "ReLU by itself": wired("AbsVal", "c1", "p") + wired("ReLU", "p", "m"),
     "MAX": pooling("c1", "m", "kernel_size: 3 stride: 2 pad: 1"),
     "MAX beyond the image": pooling("c1", "m", "kernel_size: 2 stride: 2"),
     "MAX of all": pooling("c1", "m", "global_pooling: true"),
@@ -123,55 +123,55 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "AVE of a kernel larger than the image": pooling("c1", "g", "pool: AVE global_pooling: true")
     + pooling("g", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
     "AVE of all": pooling("c1", "m", "pool: AVE global_pooling: true"),
-    "STOCHASTIC": layer("Sigmoid", "c1", "s") + pooling("s", "m", "pool: STOCHASTIC kernel_size: 2 stride: 2"),
-    "LRN": layer("LRN", "c1", "m", "local_size: 5 alpha: 0.5 beta: 0.75"),
-    "LRN to another power": layer("LRN", "c1", "m", "local_size: 3 alpha: 0.5 beta: 0.6 k: 2"),
-    "LRN within channels": layer("LRN", "c1", "m", "local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL"),
-    "BatchNorm": layer("BatchNorm", "c1", "m"),
-    "BatchNorm, Scale, ReLU in place": layer("BatchNorm", "c1", "c1", name="norm")
-    + layer("Scale", "c1", "c1", f"{LEARN}", name="scale")
-    + layer("ReLU", "c1", "m"),
-    "BatchNorm by stored moments": layer("BatchNorm", "c1", "m", "use_global_stats: true"),
-    "BatchNorm by stored moments, ReLU": layer("BatchNorm", "c1", "b", "use_global_stats: true")
-    + layer("ReLU", "b", "m"),
-    "BatchNorm that learns, leaky ReLU": layer("BatchNorm", "c1", "b", "scale_bias: true")
-    + layer("ReLU", "b", "m", "negative_slope: 0.3"),
-    "BatchNorm that learns": layer("BatchNorm", "c1", "m", "scale_bias: true"),
-    "BatchNorm that learns, stored": layer("BatchNorm", "c1", "m", "scale_bias: true use_global_stats: true"),
-    "BatchNorm that learns a scale": layer("BatchNorm", "c1", "m", "scale_bias: true bias_term: false"),
-    "Scale": layer("Scale", "c1", "m"),
-    "Scale with bias": layer("Scale", "c1", "m", f"{LEARN}"),
-    "Scale of two axes": layer("Scale", "c1", "m", "num_axes: 2"),
-    "Scale by a blob": MORE + layer("Scale", "c1 d1", "m", "axis: 0"),
-    "Bias": layer("Bias", "c1", "m"),
-    "Bias by a blob": MORE + layer("Bias", "c1 d1", "m", "axis: 0"),
-    "PReLU": layer("PReLU", "c1", "m"),
-    "PReLU of one slope": layer("PReLU", "c1", "m", "channel_shared: true"),
-    "SUM": MORE + layer("Eltwise", "c1 d1", "m", "coeff: 0.5 coeff: -2"),
-    "PROD": MORE + layer("Eltwise", "c1 d1", "m", "operation: PROD"),
-    "MAX of blobs": MORE + layer("Eltwise", "c1 d1", "m", "operation: MAX"),
+    "STOCHASTIC": wired("Sigmoid", "c1", "s") + pooling("s", "m", "pool: STOCHASTIC kernel_size: 2 stride: 2"),
+    "LRN": wired("LRN", "c1", "m", "local_size: 5 alpha: 0.5 beta: 0.75"),
+    "LRN to another power": wired("LRN", "c1", "m", "local_size: 3 alpha: 0.5 beta: 0.6 k: 2"),
+    "LRN within channels": wired("LRN", "c1", "m", "local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL"),
+    "BatchNorm": wired("BatchNorm", "c1", "m"),
+    "BatchNorm, Scale, ReLU in place": wired("BatchNorm", "c1", "c1", name="norm")
+    + wired("Scale", "c1", "c1", f"{LEARN}", name="scale")
+    + wired("ReLU", "c1", "m"),
+    "BatchNorm by stored moments": wired("BatchNorm", "c1", "m", "use_global_stats: true"),
+    "BatchNorm by stored moments, ReLU": wired("BatchNorm", "c1", "b", "use_global_stats: true")
+    + wired("ReLU", "b", "m"),
+    "BatchNorm that learns, leaky ReLU": wired("BatchNorm", "c1", "b", "scale_bias: true")
+    + wired("ReLU", "b", "m", "negative_slope: 0.3"),
+    "BatchNorm that learns": wired("BatchNorm", "c1", "m", "scale_bias: true"),
+    "BatchNorm that learns, stored": wired("BatchNorm", "c1", "m", "scale_bias: true use_global_stats: true"),
+    "BatchNorm that learns a scale": wired("BatchNorm", "c1", "m", "scale_bias: true bias_term: false"),
+    "Scale": wired("Scale", "c1", "m"),
+    "Scale with bias": wired("Scale", "c1", "m", f"{LEARN}"),
+    "Scale of two axes": wired("Scale", "c1", "m", "num_axes: 2"),
+    "Scale by a blob": MORE + wired("Scale", "c1 d1", "m", "axis: 0"),
+    "Bias": wired("Bias", "c1", "m"),
+    "Bias by a blob": MORE + wired("Bias", "c1 d1", "m", "axis: 0"),
+    "PReLU": wired("PReLU", "c1", "m"),
+    "PReLU of one slope": wired("PReLU", "c1", "m", "channel_shared: true"),
+    "SUM": MORE + wired("Eltwise", "c1 d1", "m", "coeff: 0.5 coeff: -2"),
+    "PROD": MORE + wired("Eltwise", "c1 d1", "m", "operation: PROD"),
+    "MAX of blobs": MORE + wired("Eltwise", "c1 d1", "m", "operation: MAX"),
     "SUM with a plain blob": convolution("c1", "d6", outputs=6)
-    + layer("AbsVal", "data", "p")
-    + layer("Eltwise", "p d6", "m"),
-    "Concat": MORE + pooling("c1", "p", "kernel_size: 3 stride: 1 pad: 1") + layer("Concat", "c1 d1 p data", "m"),
-    "Concat of images": MORE + layer("Concat", "c1 d1", "m4", "axis: 0") + layer("Slice", "m4", "m m5", "axis: 0"),
-    "Slice": layer("Slice", "c1", "a b c", "slice_point: 1 slice_point: 4")
-    + layer("Sigmoid", "a", "d")
-    + layer("Concat", "c d b", "m"),
-    "Slice, half unread": layer("Slice", "c1", "m rest") + SILENT["rest"],
-    "Softmax": layer("Softmax", "c1", "m"),
-    "MVN": layer("MVN", "c1", "m"),
-    "Deconvolution": layer("Deconvolution", "c1", "m", f"num_output: 4 kernel_size: 2 stride: 2 {FILL}"),
-    "Dropout": layer("Dropout", "c1", "m"),
-    "Dropout of nothing": layer("Dropout", "c1", "m", "dropout_ratio: 0"),
-    "Reshape": layer("Reshape", "c1", "m", "shape { dim: 0 dim: 4 dim: -1 dim: 7 }"),
+    + wired("AbsVal", "data", "p")
+    + wired("Eltwise", "p d6", "m"),
+    "Concat": MORE + pooling("c1", "p", "kernel_size: 3 stride: 1 pad: 1") + wired("Concat", "c1 d1 p data", "m"),
+    "Concat of images": MORE + wired("Concat", "c1 d1", "m4", "axis: 0") + wired("Slice", "m4", "m m5", "axis: 0"),
+    "Slice": wired("Slice", "c1", "a b c", "slice_point: 1 slice_point: 4")
+    + wired("Sigmoid", "a", "d")
+    + wired("Concat", "c d b", "m"),
+    "Slice, half unread": wired("Slice", "c1", "m rest") + SILENT["rest"],
+    "Softmax": wired("Softmax", "c1", "m"),
+    "MVN": wired("MVN", "c1", "m"),
+    "Deconvolution": wired("Deconvolution", "c1", "m", f"num_output: 4 kernel_size: 2 stride: 2 {FILL}"),
+    "Dropout": wired("Dropout", "c1", "m"),
+    "Dropout of nothing": wired("Dropout", "c1", "m", "dropout_ratio: 0"),
+    "Reshape": wired("Reshape", "c1", "m", "shape { dim: 0 dim: 4 dim: -1 dim: 7 }"),
     "fan-out to both layouts": convolution("c1", "a", "kernel_size: 1")
-    + layer("Softmax", "c1", "b")
+    + wired("Softmax", "c1", "b")
     + pooling("c1", "c", "kernel_size: 3 stride: 1 pad: 1")
-    + layer("MVN", "c1", "d")
-    + layer("Eltwise", "a b c d c1", "m"),
+    + wired("MVN", "c1", "d")
+    + wired("Eltwise", "a b c d c1", "m"),
     **{
-        k: layer(k, "c1", "m") for k in ("Sigmoid", "TanH", "ELU", "AbsVal", "BNLL", "Log", "Power", "Exp", "Threshold")
+        k: wired(k, "c1", "m") for k in ("Sigmoid", "TanH", "ELU", "AbsVal", "BNLL", "Log", "Power", "Exp", "Threshold")
     },
 }
 BETWEEN["Log"] = BETWEEN["Log"].replace('"Log"', '"Log" log_param { scale: 0.001 shift: 3 }')
@@ -189,7 +189,7 @@ def sandwich(between: str) -> str:
     text = "force_backward: true\n" + inputs(data=DATA) + convolution("data", "c1") + between
     text += convolution("m", "c2", "kernel_size: 1", 3)
     shape = build(text).values["c2"].shape
-    return text + inputs(target=shape) + layer("EuclideanLoss", "c2 target", "loss")
+    return text + inputs(target=shape) + wired("EuclideanLoss", "c2 target", "loss")
 
 
 @functools.cache  # several tests compare with the same net

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend
 from random_plans import SHAPE, SUMMING, arrays, assert_same, assert_sound, layer, planned, random_net, results
-from textnet import bind, build, feed, inputs, run
+from textnet import bind, build, feed, inputs, run, wired
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices.cuda import GPU
@@ -117,8 +117,8 @@ def test_safe_in_place_requests_are_granted(case):
 def test_a_second_top_overwrites_no_bottom(kind):
     """A batch of one has a label, which is as large as the second top."""
     text = inputs(x=(1, 3), t=(1,), t3=(1, 3)) + layer("copy", "Power", ["t"], "label")
-    text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "label" top: "y" top: "number" '
-    text += "label_specific_add_param { bias: 1.5 } label_specific_rescale_param { positive_weight: 1.5 } }\n"
+    factors = "label_specific_add_param { bias: 1.5 } label_specific_rescale_param { positive_weight: 1.5 }"
+    text += wired(kind, "x label", "y number", factors)
     net = bind(text + layer("loss", "EuclideanLoss", ["y", "t3"], "loss"))
     feed(net, x=np.full((1, 3), 2.0), t=np.array([2.0]), t3=np.zeros((1, 3)))
     net.forward()

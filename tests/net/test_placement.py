@@ -3,8 +3,8 @@
 import pytest
 from parts import assert_same, train_parts, train_whole
 from test_shards import CONVOLUTIONS, deep, feed_images
-from test_stages import dense, layer
-from textnet import build, inputs
+from test_stages import dense
+from textnet import build, inputs, wired
 
 from caffelite.errors import CaffeliteError
 from caffelite.net.partition.analysis import Analysis
@@ -108,8 +108,8 @@ def test_stages_have_about_equal_work():
 
 def test_layers_that_share_parameters_stay_together():
     shared = 'param { name: "w" } param { name: "b" }'
-    text = inputs(x=(4, 6)) + layer("a", "InnerProduct", "x", "a", dense(6) + shared) + layer("r", "ReLU", "a", "r")
-    text += layer("b", "InnerProduct", "r", "b", dense(6) + shared) + layer("c", "InnerProduct", "b", "c", dense(6))
+    text = inputs(x=(4, 6)) + wired("InnerProduct", "x", "a", dense(6) + shared) + wired("ReLU", "a", "r")
+    text += wired("InnerProduct", "r", "b", dense(6) + shared) + wired("InnerProduct", "b", "c", dense(6))
     assert cut_stages(build(text), [0, 1, 1, 1, 1], 2) == [0, 0, 0, 0, 1]
 
 
@@ -152,7 +152,7 @@ def test_micro_batches_need_independent_samples():
 
 
 def test_a_test_net_has_the_placement_of_its_train_net():
-    text = deep(more=layer("score", "Accuracy", "b label", "score", "include { phase: TEST }"))
+    text = deep(more=wired("Accuracy", "b label", "score", "include { phase: TEST }"))
     graph = build(text)
     placement = resolve(graph, parse_split("3"))
     test = build(text, "TEST")
@@ -162,7 +162,7 @@ def test_a_test_net_has_the_placement_of_its_train_net():
 
 
 def test_a_layer_with_varying_shapes_is_refused():
-    text = inputs(x=(4, 6), s=(4,)) + layer("f", "Filter", "x s", "f") + layer("a", "InnerProduct", "x", "a", dense(6))
+    text = inputs(x=(4, 6), s=(4,)) + wired("Filter", "x s", "f") + wired("InnerProduct", "x", "a", dense(6))
     graph = build(text)
     with pytest.raises(CaffeliteError, match='"f".*its shapes depend on the data; train without -split'):
         Analysis(graph, default_placement(graph, parse_split("2")))

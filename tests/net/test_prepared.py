@@ -3,7 +3,7 @@
 import engines
 import numpy as np
 import pytest
-from textnet import bind, build, inputs, layer
+from textnet import bind, build, inputs, layer, over
 
 from caffelite.devices.cpu import CPU
 from caffelite.devices.traits import cpu_traits
@@ -18,7 +18,7 @@ def convolution(name: str, bottom: str, outputs: int, more: str = "kernel_size: 
 
 
 def behind(kind: str, name: str, blob: str, more: str = "", top: str = "") -> str:
-    return f'layer {{ name: "{name}" type: "{kind}" bottom: "{blob}" top: "{top or blob}" {more} }}\n'
+    return layer(kind, blob, body=more, tops=top or blob, name=name)
 
 
 SCALE = 'scale_param { bias_term: true filler { type: "uniform" min: -2 max: 2 } bias_filler { type: "uniform" } }'
@@ -129,10 +129,9 @@ def test_only_nets_without_backward_are_prepared():
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_a_convolution_that_makes_its_weights_is_not_prepared(binary):
-    text = inputs(data=(1, 3, 9, 9)) + (
-        'layer { name: "signs" type: "BinaryConvolution" bottom: "data" top: "signs" convolution_param { num_output: 8 '
-        f"kernel_size: 3 }} binary_convolution_param {{ use_binarization: {str(binary).lower()} }} }}"
-    )
+    body = "convolution_param { num_output: 8 kernel_size: 3 } "
+    body += f"binary_convolution_param {{ use_binarization: {str(binary).lower()} }}"
+    text = over("BinaryConvolution", body, data=(1, 3, 9, 9))
     compiled = compile(build(text, "TEST"), cpu_traits(), Options(inference=True))
     assert any(is_prepared(node) for node in compiled.graph.nodes) is not binary
 

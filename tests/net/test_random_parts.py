@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 from parts import assert_same, train_parts, train_whole
-from test_stages import FILL, layer
-from textnet import build, feed, inputs
+from test_stages import FILL
+from textnet import build, feed, inputs, wired
 
 from caffelite.errors import CaffeliteError
 from caffelite.layers.compilation import includes
@@ -68,17 +68,17 @@ class RandomNet:
             tops += [f"s{i}"]
         elif kind == "Concat":
             bottoms += [self.pick(axes)]
-            self.text += layer(f"join{i}", "Concat", " ".join(bottoms), f"j{i}")
+            self.text += wired("Concat", " ".join(bottoms), f"j{i}", name=f"join{i}")
             kind, bottoms = "Slice", [f"j{i}"]
             tops += [f"s{i}"]
         elif kind == "Slice":
-            self.text += layer(f"twice{i}", "Tile", bottom, f"j{i}", "tile_param { tiles: 2 }")
+            self.text += wired("Tile", bottom, f"j{i}", "tiles: 2", name=f"twice{i}")
             bottoms, tops = [f"j{i}"], [*tops, f"s{i}"]
         if kind in ("Convolution", "InnerProduct", "ReLU", "Eltwise", "Pooling") and rng.random() < 0.1:
             more += " loss_weight: 0.125"
-        self.text += layer(f"l{i}", kind, " ".join(bottoms), " ".join(tops), more)
+        self.text += wired(kind, " ".join(bottoms), " ".join(tops), more, name=f"l{i}")
         if kind == "Flatten":  # 64 numbers a sample: back to 16
-            self.text += layer(f"p{i}", "InnerProduct", f"b{i}", f"p{i}", PARAMS["InnerProduct"])
+            self.text += wired("InnerProduct", f"b{i}", f"p{i}", PARAMS["InnerProduct"])
             tops, axes = [f"p{i}"], 2
         self.blobs |= dict.fromkeys(tops, 2 if kind == "InnerProduct" else axes)
 
@@ -86,9 +86,9 @@ class RandomNet:
         name = self.pick()
         axes, weight = self.blobs[name], self.rng.choice(["", "loss_weight: 0.5"])
         if axes == 2 and self.rng.random() < 0.6:
-            self.text += layer(f"loss{i}", "SoftmaxWithLoss", f"{name} label", f"loss{i}", weight)
+            self.text += wired("SoftmaxWithLoss", f"{name} label", f"loss{i}", weight)
         else:
-            self.text += layer(f"loss{i}", "EuclideanLoss", f"{name} t{axes}", f"loss{i}", "loss_weight: 0.1")
+            self.text += wired("EuclideanLoss", f"{name} t{axes}", f"loss{i}", "loss_weight: 0.1")
 
     def placement(self, graph: Graph) -> Placement:
         """A random placement that the net allows."""

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from parts import assert_same, train_parts, train_whole
-from test_stages import FILL, dense, layer
-from textnet import build, feed, inputs
+from test_stages import FILL, dense
+from textnet import build, feed, inputs, wired
 
 from caffelite.errors import CaffeliteError
 from caffelite.layers.feeding import Feeding
@@ -42,33 +42,36 @@ def kinds(shards: int, *names: str) -> list[str]:
 
 # The layers behind a convolution that is divided by outputs, and what a device runs between the two products.
 FOLLOWERS = {
-    "relu": (layer("f", "ReLU", "c", "c"), ["ReLU"]),
-    "prelu": (layer("f", "PReLU", "c", "f"), ["PReLU"]),
-    "shared prelu": (layer("f", "PReLU", "c", "f", "prelu_param { channel_shared: true }"), ["AllGather", "PReLU"]),
-    "dropout": (layer("f", "Dropout", "c", "f"), ["Dropout"]),
-    "pool": (layer("f", "Pooling", "c", "f", "pooling_param { kernel_size: 2 stride: 2 }"), ["Pooling"]),
-    "norm": (layer("f", "BatchNorm", "c", "f"), ["BatchNorm"]),
+    "relu": (wired("ReLU", "c", "c", name="f"), ["ReLU"]),
+    "prelu": (wired("PReLU", "c", "f"), ["PReLU"]),
+    "shared prelu": (wired("PReLU", "c", "f", "channel_shared: true"), ["AllGather", "PReLU"]),
+    "dropout": (wired("Dropout", "c", "f"), ["Dropout"]),
+    "pool": (wired("Pooling", "c", "f", "kernel_size: 2 stride: 2"), ["Pooling"]),
+    "norm": (wired("BatchNorm", "c", "f"), ["BatchNorm"]),
     "norm and scale": (
-        layer("f0", "BatchNorm", "c", "c")
-        + layer("f", "Scale", "c", "f", f"scale_param {{ {DRAWN} bias_term: true }}")
-        + layer("r", "ReLU", "f", "f"),
+        wired("BatchNorm", "c", "c", name="f0")
+        + wired("Scale", "c", "f", f"scale_param {{ {DRAWN} bias_term: true }}")
+        + wired("ReLU", "f", "f", name="r"),
         ["BatchNorm", "Scale", "ReLU"],
     ),
-    "bias": (layer("f", "Bias", "c", "f"), ["Bias"]),
-    "one scale": (layer("f", "Scale", "c", "f", "scale_param { num_axes: 0 }"), ["AllGather", "Scale"]),
-    "lrn": (layer("f", "LRN", "c", "f"), ["AllGather", "LRN"]),
-    "lrn within": (layer("f", "LRN", "c", "f", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 }"), ["LRN"]),
-    "mvn": (layer("f", "MVN", "c", "f"), ["MVN"]),
-    "softmax": (layer("f", "Softmax", "c", "f"), ["AllGather", "Softmax"]),
-    "flatten": (layer("f", "Flatten", "c", "f"), ["Flatten"]),
+    "bias": (wired("Bias", "c", "f"), ["Bias"]),
+    "one scale": (wired("Scale", "c", "f", "num_axes: 0"), ["AllGather", "Scale"]),
+    "lrn": (wired("LRN", "c", "f"), ["AllGather", "LRN"]),
+    "lrn within": (wired("LRN", "c", "f", "norm_region: WITHIN_CHANNEL local_size: 3"), ["LRN"]),
+    "mvn": (wired("MVN", "c", "f"), ["MVN"]),
+    "softmax": (wired("Softmax", "c", "f"), ["AllGather", "Softmax"]),
+    "flatten": (wired("Flatten", "c", "f"), ["Flatten"]),
     "two sums": (
-        layer("d", "Convolution", "x", "d", conv(4)) + layer("f", "Eltwise", "c d", "f"),
+        wired("Convolution", "x", "d", conv(4)) + wired("Eltwise", "c d", "f"),
         ["Convolution", "ShardSlice", "Eltwise"],
     ),
-    "concat": (layer("f", "Concat", "c c", "f"), ["AllGather", "Concat"]),
-    "split": (layer("s", "Split", "c", "s1 s2") + layer("f", "Eltwise", "s1 s2", "f"), ["Split", "Eltwise"]),
-    "slice": (layer("s", "Slice", "c", "s1 f") + layer("q", "Silence", "s1", ""), ["AllGather", "Slice", "Silence"]),
-    "scaled by a blob": (layer("f", "Scale", "c t", "f", "scale_param { axis: 0 }"), ["AllGather", "Scale"]),
+    "concat": (wired("Concat", "c c", "f"), ["AllGather", "Concat"]),
+    "split": (wired("Split", "c", "s1 s2", name="s") + wired("Eltwise", "s1 s2", "f"), ["Split", "Eltwise"]),
+    "slice": (
+        wired("Slice", "c", "s1 f", name="s") + wired("Silence", "s1", "", name="q"),
+        ["AllGather", "Slice", "Silence"],
+    ),
+    "scaled by a blob": (wired("Scale", "c t", "f", "axis: 0"), ["AllGather", "Scale"]),
 }
 
 
@@ -79,10 +82,10 @@ def test_what_follows_divided_outputs(name, shards):
     top = "c" if name == "relu" else "f"
     graph = build(
         inputs(x=(4, 3, 6, 6), t=(4,), label=(4,))
-        + layer("c", "Convolution", "x", "c", conv(4))
+        + wired("Convolution", "x", "c", conv(4))
         + text
-        + layer("ip", "InnerProduct", top, "ip", dense(8))
-        + layer("loss", "SoftmaxWithLoss", "ip label", "loss")
+        + wired("InnerProduct", top, "ip", dense(8))
+        + wired("SoftmaxWithLoss", "ip label", "loss")
     )
     placement = divided(shards, c=OUT, ip=OUT)
     types = kinds(partition(graph, placement, DevicePosition(0, 1)))
@@ -96,12 +99,12 @@ def test_what_follows_divided_outputs(name, shards):
 def deep(second: str = "", more: str = "") -> str:
     return (
         inputs(x=(4, 8), label=(4,))
-        + layer("a", "InnerProduct", "x", "a", dense(8))
-        + layer("r", "ReLU", "a", "a")
-        + layer("b", "InnerProduct", "a", "b", dense(8) + second)
+        + wired("InnerProduct", "x", "a", dense(8))
+        + wired("ReLU", "a", "a", name="r")
+        + wired("InnerProduct", "a", "b", dense(8) + second)
         + more
-        + layer("c", "InnerProduct", "b", "c", dense(4))
-        + layer("loss", "SoftmaxWithLoss", "c label", "loss")
+        + wired("InnerProduct", "b", "c", dense(4))
+        + wired("SoftmaxWithLoss", "c label", "loss")
     )
 
 
@@ -117,7 +120,7 @@ def test_gradients_are_scattered_where_all_readers_divide():
     both = partition(graph, divided(2, a=OUT, b=OUT), DevicePosition(0, 0))
     gather = next(node for node in both.nodes if node.layer.spec.type == "AllGather")
     assert gather.layer.partial and gather.bottoms[0].shape == (4, 4) and gather.tops[0].shape == (4, 8)
-    graph = build(deep(more=layer("l", "Softmax", "b", "l")))
+    graph = build(deep(more=wired("Softmax", "b", "l")))
     mixed = partition(graph, divided(2, b=OUT, c=OUT), DevicePosition(0, 0))
     types = kinds(mixed)
     assert types.count("AllGather") == 2 and types.count("SumGradients") == 2
@@ -133,9 +136,9 @@ def test_a_part_has_a_part_of_each_parameter():
 
 
 def test_losses_and_outputs_of_divided_layers_are_whole():
-    text = inputs(x=(4, 8), label=(4,)) + layer("a", "InnerProduct", "x", "a", dense(8) + "loss_weight: 0.25")
-    text += layer("r", "ReLU", "a", "r") + layer("out", "InnerProduct", "r", "out", dense(4))
-    text += layer("c", "InnerProduct", "r", "c", dense(4)) + layer("loss", "SoftmaxWithLoss", "c label", "loss")
+    text = inputs(x=(4, 8), label=(4,)) + wired("InnerProduct", "x", "a", dense(8) + "loss_weight: 0.25")
+    text += wired("ReLU", "a", "r") + wired("InnerProduct", "r", "out", dense(4))
+    text += wired("InnerProduct", "r", "c", dense(4)) + wired("SoftmaxWithLoss", "c label", "loss")
     graph = build(text)
     placement = divided(2, a=OUT, out=OUT)
     assert_same(train_parts(graph, placement, 3, 1, feed_images), train_whole(graph, 3, 1, feed_images))
@@ -145,12 +148,12 @@ def test_losses_and_outputs_of_divided_layers_are_whole():
 
 GROUPED = (
     inputs(x=(2, 3, 6, 6), label=(2,))
-    + layer("c1", "Convolution", "x", "c1", conv(8))
-    + layer("r1", "ReLU", "c1", "c1")
-    + layer("c2", "Convolution", "c1", "c2", conv(8, "kernel_size: 3 group: 4"))
-    + layer("c3", "Convolution", "c2", "c3", conv(4, "kernel_size: 3 group: 2"))
-    + layer("ip", "InnerProduct", "c3", "ip", dense(4))
-    + layer("loss", "SoftmaxWithLoss", "ip label", "loss")
+    + wired("Convolution", "x", "c1", conv(8))
+    + wired("ReLU", "c1", "c1", name="r1")
+    + wired("Convolution", "c1", "c2", conv(8, "kernel_size: 3 group: 4"))
+    + wired("Convolution", "c2", "c3", conv(4, "kernel_size: 3 group: 2"))
+    + wired("InnerProduct", "c3", "ip", dense(4))
+    + wired("SoftmaxWithLoss", "ip label", "loss")
 )
 
 
@@ -169,9 +172,9 @@ def test_groups_run_on_their_own_channels(layers):
 def test_deconvolutions(group):
     text = (
         inputs(x=(2, 4, 4, 4), t=(2, 4, 8, 8))
-        + layer("c", "Convolution", "x", "c", conv(4, "kernel_size: 3 pad: 1"))
-        + layer("d", "Deconvolution", "c", "d", conv(4, f"kernel_size: 2 stride: 2 group: {group}"))
-        + layer("loss", "EuclideanLoss", "d t", "loss")
+        + wired("Convolution", "x", "c", conv(4, "kernel_size: 3 pad: 1"))
+        + wired("Deconvolution", "c", "d", conv(4, f"kernel_size: 2 stride: 2 group: {group}"))
+        + wired("EuclideanLoss", "d t", "loss")
     )
     graph = build(text)
     for layers in (dict(c=OUT, d=OUT), dict(d=OUT)):
@@ -182,10 +185,10 @@ def test_deconvolutions(group):
 def test_embedding_and_products_over_a_later_axis():
     text = (
         inputs(words=(3, 4), label=(3, 4))
-        + layer("e", "Embed", "words", "e", f"embed_param {{ num_output: 6 input_dim: 3 {FILL} }}")
-        + layer("r", "TanH", "e", "e")
-        + layer("p", "InnerProduct", "e", "p", f"inner_product_param {{ num_output: 4 axis: 2 {FILL} }}")
-        + layer("loss", "SoftmaxWithLoss", "p label", "loss", "softmax_param { axis: 2 }")
+        + wired("Embed", "words", "e", f"num_output: 6 input_dim: 3 {FILL}")
+        + wired("TanH", "e", "e", name="r")
+        + wired("InnerProduct", "e", "p", f"num_output: 4 axis: 2 {FILL}")
+        + wired("SoftmaxWithLoss", "p label", "loss", "axis: 2")
     )
     graph = build(text)
 
@@ -200,9 +203,9 @@ def test_embedding_and_products_over_a_later_axis():
 def test_transposed_weights_and_shared_parameters():
     shared = 'param { name: "w" } param { name: "b" }'
     square = f"inner_product_param {{ num_output: 8 transpose: true {FILL} }}"
-    text = inputs(x=(4, 8), label=(4,)) + layer("a", "InnerProduct", "x", "a", square + shared)
-    text += layer("b", "InnerProduct", "a", "b", square + shared)
-    text += layer("loss", "SoftmaxWithLoss", "b label", "loss")
+    text = inputs(x=(4, 8), label=(4,)) + wired("InnerProduct", "x", "a", square + shared)
+    text += wired("InnerProduct", "a", "b", square + shared)
+    text += wired("SoftmaxWithLoss", "b label", "loss")
     graph = build(text)
     assert_same(train_parts(graph, divided(2, a=OUT, b=OUT), 3, 1, feed_images), train_whole(graph, 3, 1, feed_images))
     with pytest.raises(CaffeliteError, match='"b".*divides parameter "w" differently than layer "a"'):
@@ -217,7 +220,7 @@ def test_transposed_weights_and_shared_parameters():
         (GROUPED, divided(4, c3=OUT), r'"c3".*4 devices cannot divide its groups; expected 1, or a multiple of 4'),
         (deep(), divided(3, a=BATCH), r"3 devices cannot divide its samples.*multiple of 3 samples"),
         (
-            inputs(x=(4, 8), label=(4,)) + layer("n", "BatchNorm", "x", "n"),
+            inputs(x=(4, 8), label=(4,)) + wired("BatchNorm", "x", "n"),
             divided(2, n=BATCH),
             r'"n" \(BatchNorm\): 2 devices cannot divide its samples: they depend on each other',
         ),
@@ -230,17 +233,17 @@ def test_impossible_divisions_are_errors(text, placement, message):
 
 CONVOLUTIONS = (
     inputs(x=(4, 3, 8, 8), label=(4,))
-    + layer("c1", "Convolution", "x", "c1", conv(4))
-    + layer("r1", "ReLU", "c1", "c1")
-    + layer("n1", "LRN", "c1", "n1")
-    + layer("p1", "Pooling", "n1", "p1", "pooling_param { kernel_size: 2 stride: 2 }")
-    + layer("d1", "Dropout", "p1", "p1")
-    + layer("c2", "Convolution", "p1", "c2", conv(4))
-    + layer("f1", "InnerProduct", "c2", "f1", dense(8))
-    + layer("r2", "ReLU", "f1", "f1")
-    + layer("d2", "Dropout", "f1", "f1")
-    + layer("f2", "InnerProduct", "f1", "f2", dense(4))
-    + layer("loss", "SoftmaxWithLoss", "f2 label", "loss")
+    + wired("Convolution", "x", "c1", conv(4))
+    + wired("ReLU", "c1", "c1", name="r1")
+    + wired("LRN", "c1", "n1")
+    + wired("Pooling", "n1", "p1", "kernel_size: 2 stride: 2")
+    + wired("Dropout", "p1", "p1", name="d1")
+    + wired("Convolution", "p1", "c2", conv(4))
+    + wired("InnerProduct", "c2", "f1", dense(8))
+    + wired("ReLU", "f1", "f1", name="r2")
+    + wired("Dropout", "f1", "f1", name="d2")
+    + wired("InnerProduct", "f1", "f2", dense(4))
+    + wired("SoftmaxWithLoss", "f2 label", "loss")
 )
 
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 from parts import assert_same, train_parts, train_whole
-from textnet import build, feed, inputs
+from textnet import build, feed, inputs, wired
 
 from caffelite import user_modules
 from caffelite.devices.traits import cpu_traits
@@ -18,25 +18,20 @@ from caffelite.net.partition.placement import DevicePosition, LayerPlacement, Pl
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
 
 
-def layer(name: str, kind: str, bottoms: str, tops: str, more: str = "") -> str:
-    lines = [f'bottom: "{b}"' for b in bottoms.split()] + [f'top: "{t}"' for t in tops.split()]
-    return f'layer {{ name: "{name}" type: "{kind}" {" ".join(lines)} {more} }}\n'
-
-
 def dense(count: int) -> str:
     return f"inner_product_param {{ num_output: {count} {FILL} }}"
 
 
 NET = (
     inputs(x=(4, 6), label=(4,))
-    + layer("a", "InnerProduct", "x", "a", dense(8))
-    + layer("relu", "ReLU", "a", "a")
-    + layer("drop", "Dropout", "a", "a")
-    + layer("b", "InnerProduct", "a", "b", dense(8))
-    + layer("sum", "Eltwise", "a b", "sum")
-    + layer("early", "SoftmaxWithLoss", "b label", "early", "loss_weight: 0.3")
-    + layer("c", "InnerProduct", "sum", "c", dense(3))
-    + layer("loss", "SoftmaxWithLoss", "c label", "loss")
+    + wired("InnerProduct", "x", "a", dense(8))
+    + wired("ReLU", "a", "a", name="relu")
+    + wired("Dropout", "a", "a", name="drop")
+    + wired("InnerProduct", "a", "b", dense(8))
+    + wired("Eltwise", "a b", "sum")
+    + wired("SoftmaxWithLoss", "b label", "early", "loss_weight: 0.3")
+    + wired("InnerProduct", "sum", "c", dense(3))
+    + wired("SoftmaxWithLoss", "c label", "loss")
 )
 
 
@@ -95,8 +90,10 @@ class Scaled(object):
 def test_a_python_layer_keeps_micro_batches_apart(tmp_path):
     (tmp_path / "user_scaled.py").write_text(SCALED)
     user_modules.permit([tmp_path])
-    code = layer("p", "Python", "a", "p", 'python_param { module: "user_scaled" layer: "Scaled" }')
-    text = NET.replace(layer("drop", "Dropout", "a", "a"), code).replace('bottom: "a" top: "b"', 'bottom: "p" top: "b"')
+    code = wired("Python", "a", "p", 'python_param { module: "user_scaled" layer: "Scaled" }')
+    text = NET.replace(wired("Dropout", "a", "a", name="drop"), code).replace(
+        'bottom: "a" top: "b"', 'bottom: "p" top: "b"'
+    )
     cut = {"p" if name == "drop" else name: stage for name, stage in CUTS[0].items()}
     whole = train_whole(build(text), 3, 3, feed_random)
     sys.modules["user_scaled"].Scaled.made = 0
@@ -143,7 +140,7 @@ def test_a_layer_on_an_earlier_stage_than_its_bottom_is_an_error():
 
 def test_a_parameter_shared_over_stages_is_an_error():
     shared = 'param { name: "w" } param { name: "b" }'
-    text = inputs(x=(4, 6)) + layer("a", "InnerProduct", "x", "a", dense(6) + shared)
-    text += layer("b", "InnerProduct", "a", "b", dense(6) + shared)
+    text = inputs(x=(4, 6)) + wired("InnerProduct", "x", "a", dense(6) + shared)
+    text += wired("InnerProduct", "a", "b", dense(6) + shared)
     with pytest.raises(CaffeliteError, match=r'"b" on stage 1 shares parameter "w" with layer "a" on stage 0'):
         partition(build(text), staged(a=0, b=1), DevicePosition())
