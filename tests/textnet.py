@@ -104,6 +104,15 @@ def over(kind: str, body: str = "", tops: str = "y", **shapes: tuple[int, ...]) 
     return inputs(**shapes) + layer(kind, *shapes, body=body, tops=tops)
 
 
+def judged(text: str, **targets: str) -> str:
+    """A net whose loss is how far tops, by default y, are from targets, by default t, with the gradients of what is
+    fed. targets: by their names, the tops."""
+    targets, values = targets or {"t": "y"}, build(text).values
+    text += inputs(**{target: values[top].shape for target, top in targets.items()})
+    losses = (wired("EuclideanLoss", f"{top} {target}", f"loss_{top}") for target, top in targets.items())
+    return "force_backward: true\n" + text + "".join(losses)
+
+
 def slopes(net: Net, name: str = "x") -> np.ndarray:
     """The gradient of a blob."""
     return net.diff[net.graph.values[name]]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_flow import assert_as_torch, results
-from textnet import bind, feed, forward, inputs, layer, mistaken, run
+from textnet import bind, feed, forward, inputs, layer, mistaken, over, run, wired
 
 from caffelite import prototxt
 from caffelite.families.crf.crf_meanfield import Lattice
@@ -12,8 +12,7 @@ from caffelite.families.crf.crf_meanfield import Lattice
 def test_pytorch_deforms_alike(rng):
     """By grid_sample, whose edge is that of the fork, at each place of the kernel."""
     x, offsets = rng.normal(size=(2, 4, 6, 7)), rng.normal(size=(2, 36, 6, 7))
-    body = "deformable_convolution_param { num_output: 3 kernel_size: 3 pad: 1 deformable_group: 2 "
-    body += "weight_filler { value: 0.25 } bias_term: false }"
+    body = "num_output: 3 kernel_size: 3 pad: 1 deformable_group: 2 weight_filler { value: 0.25 } bias_term: false"
 
     def deform(torch, x, offsets):
         rows, columns = torch.meshgrid(torch.arange(6.0).double(), torch.arange(7.0).double(), indexing="ij")
@@ -35,12 +34,8 @@ def test_pytorch_deforms_alike(rng):
 
 def test_without_offsets_it_is_a_convolution(rng):
     fields = 'num_output: 3 kernel_size: 3 pad: 1 stride: 2 bias_term: false weight_filler { type: "gaussian" }'
-    text = inputs(x=(1, 4, 6, 7), o=(1, 18, 3, 4))
-    text += layer(
-        "DeformableConvolution", "x", "o", body=f"deformable_convolution_param {{ {fields} deformable_group: 1 }}"
-    )
-    text += f'layer {{ name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param {{ {fields} }} }}'
-    net = bind(text, keep=True)
+    text = over("DeformableConvolution", f"{fields} deformable_group: 1", x=(1, 4, 6, 7), o=(1, 18, 3, 4))
+    net = bind(text + wired("Convolution", "x", "c", fields), keep=True)
     net.dev.copy(net.params.blobs[0], net.params.blobs[1])
     forward(net, x=rng.normal(size=(1, 4, 6, 7)), o=np.zeros((1, 18, 3, 4)))
     np.testing.assert_allclose(net.blobs["y"], net.blobs["c"], rtol=1e-12, atol=1e-12)
@@ -62,14 +57,13 @@ def test_inference_smooths_labels():
     scores[0, :, 3, 1] = 0, 1
     image = np.zeros((1, 3, 8, 8))
     image[..., 4:] = 200
-    text = inputs(u=(1, 2, 8, 8), q=(1, 2, 8, 8), x=(1, 3, 8, 8))
-    net = bind(text + layer("MultiStageMeanfield", "u", "q", "x"), keep=True)
+    net = bind(over("MultiStageMeanfield", u=(1, 2, 8, 8), q=(1, 2, 8, 8), x=(1, 3, 8, 8)), keep=True)
     forward(net, u=scores, q=scores, x=image)
     assert (net.blobs["y"].argmax(1)[0] == (np.arange(8) >= 4)).all()
 
 
 def test_files_of_opencl_caffe():
-    text = 'layer { name: "d" type: "MemoryData" top: "x" memory_data_param { dim: 1 dim: 2 dim: 4 dim: 6 dim: 6 } }\n'
+    text = wired("MemoryData", "", "x", "dim: 1 dim: 2 dim: 4 dim: 6 dim: 6")
     text += layer("Pooling", "x", body="kernel_size: 1 kernel_size: 2 kernel_size: 3 pad: 0")
     net = bind(text, keep=True)
     assert net.blobs["x"].shape == (1, 2, 4, 6, 6) and net.blobs["y"].shape == (1, 2, 4, 5, 4)
@@ -86,36 +80,34 @@ def test_types_of_crf_as_rnn(tmp_path):
 
 
 def test_a_box_of_no_image(rng):
-    text = inputs(x=(1, 4, 5, 6), r=(1, 5))
-    body = "roi_warping_param { pooled_h: 2 pooled_w: 2 }"
-    net = bind(text + layer("ROIWarping", "x", "r", body=body), keep=True)
+    net = bind(over("ROIWarping", "pooled_h: 2 pooled_w: 2", x=(1, 4, 5, 6), r=(1, 5)), keep=True)
     feed(net, x=np.ones((1, 4, 5, 6)), r=np.array([[1.0, 0, 0, 2, 2]]))
     with pytest.raises(Exception, match="has a box of no image"):
         run(net)
 
 
 X = inputs(x=(2, 4, 5, 6), r=(3, 5), s=(3, 4), o=(2, 18, 5, 6), m=(2, 1, 5, 6), v=(2, 4, 3, 3), b=(2, 4, 9, 9))
-DEFORM, BOXES = "deformable_convolution_param", "deformable_psroi_pooling_param"
 CELLS = "spatial_scale: 1 output_dim: 1 group_size: 2"
 
 
 test_mistakes = mistaken(
-    (layer("DeformableConvolution", "x", "o", body=f"@{DEFORM} {{ kernel_size: 3 }}"), "num_output must be positive"),
     (
-        layer("DeformableConvolution", "x", "@m", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 pad: 1 }}"),
-        "does not fit",
+        layer("DeformableConvolution", "x", "o", body="@deformable_convolution_param { kernel_size: 3 }"),
+        "num_output must be positive",
     ),
+    (layer("DeformableConvolution", "x", "@m", body="num_output: 1 kernel_size: 3 pad: 1"), "does not fit"),
     (
-        layer(
-            "DeformableConvolution", "x", "o", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}"
-        ),
+        layer("DeformableConvolution", "x", "o", body="num_output: 1 kernel_size: 3 deformable_group: @3"),
         "deformable_group 3 does not divide the 4 input channels",
     ),
     (layer("ROIWarping", "x", "@s", body="pooled_h: 1 pooled_w: 1"), "is no list of boxes"),
     (layer("ROIWarping", "x", "r", body="@roi_warping_param { pooled_w: 1 }"), "pooled_h must be positive"),
-    (layer("PSROIAlign", "@m", "r", body=f"psroi_align_param {{ {CELLS} }}"), "does not fit"),
-    (layer("DeformablePSROIPooling", "x", "r", body=f"@{BOXES} {{ {CELLS} }}"), "no_trans and the bottoms do not fit"),
-    (layer("DeformablePSROIPooling", "x", "r", "@s", body=f"{BOXES} {{ {CELLS} }}"), "does not fit"),
+    (layer("PSROIAlign", "@m", "r", body=CELLS), "does not fit"),
+    (
+        layer("DeformablePSROIPooling", "x", "r", body=f"@deformable_psroi_pooling_param {{ {CELLS} }}"),
+        "no_trans and the bottoms do not fit",
+    ),
+    (layer("DeformablePSROIPooling", "x", "r", "@s", body=CELLS), "does not fit"),
     (layer("MaskPooling", "x", "@v"), "does not fit"),
     (layer("Local", "x", body="num_output: 1 kernel_size: @9"), "its kernel does not fit"),
     (layer("Tiling", "@x", body="tile_dim: 3"), "does not divide into tiles"),
@@ -139,5 +131,5 @@ def test_pytorch_transforms_alike(rng):
         places = torch.stack([columns + 1 / 6, rows + 1 / 5], 3)
         return torch.nn.functional.grid_sample(x, places, align_corners=False)
 
-    actual = results("SpatialTransformer", "st_param { output_H: 4 output_W: 3 }", x=x, theta=theta)
+    actual = results("SpatialTransformer", "output_H: 4 output_W: 3", x=x, theta=theta)
     assert_as_torch(actual, transform, x=x, theta=theta)

@@ -6,14 +6,10 @@ from textnet import bind, inputs, layer, mistaken, run
 X = inputs(x=(2, 4, 3, 5), a=(2, 3, 3, 5), s=(2, 15), v=(2, 12))
 
 
-def vlad(fields):
-    return f"netvlad_param {{ {fields} }}"
-
-
 test_mistakes = mistaken(
-    (layer("Netvlad", "a", "x", body=vlad("cluster_num: 3 local_dim: 4 vlad_dim: @11")), "a bad vlad_dim"),
-    (layer("Netvlad", "@a", "x", body=vlad("cluster_num: 5 local_dim: 4 vlad_dim: 20")), "does not fit"),
-    (layer("Netvlad", "a", "@x", body=vlad("cluster_num: 3 local_dim: 3 vlad_dim: 9")), "does not fit"),
+    (layer("Netvlad", "a", "x", body="cluster_num: 3 local_dim: 4 vlad_dim: @11"), "a bad vlad_dim"),
+    (layer("Netvlad", "@a", "x", body="cluster_num: 5 local_dim: 4 vlad_dim: 20"), "does not fit"),
+    (layer("Netvlad", "a", "@x", body="cluster_num: 3 local_dim: 3 vlad_dim: 9"), "does not fit"),
     (layer("Intranorm", "v", body="cluster_num: @5"), "a bad cluster_num"),
     (layer("Intranorm", "v", body="cluster_num: @0"), "a bad cluster_num"),
     (layer("Spfilter", "x", "@v"), "does not fit"),

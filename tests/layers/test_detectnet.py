@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 from rows_detectnet import objects, pixels
-from textnet import bind, feed, inputs, mistaken
+from textnet import bind, feed, inputs, mistaken, wired
 
 from caffelite.families.detectnet import detect_net_transformation as transformation
 
@@ -14,7 +14,7 @@ SIZE = "detectnet_groundtruth_param { image_size_x: 12 image_size_y: 8 }"
 
 def layer(drawn: str = NEVER, size: str = SIZE, more: str = "") -> str:
     body = f"{size} detectnet_augmentation_param {{ {drawn} }} {more}"
-    return f'layer {{ name: "t" type: "DetectNetTransformation" bottom: "x" bottom: "l" top: "y" top: "g" {body} }}'
+    return wired("DetectNetTransformation", "x l", "y g", body)
 
 
 def transformed(drawn: str, x: np.ndarray, labels: np.ndarray, iteration: int = 0):
@@ -43,13 +43,10 @@ def test_draws_depend_on_the_iteration(rng):
 def test_colors(rng):
     image = rng.random((3, 4, 5))
     np.testing.assert_allclose(transformation.recolored(image, 360, 1), image, atol=1e-12)
-    np.testing.assert_allclose(
-        transformation.recolored(transformation.recolored(image, 70, 1), -70, 1), image, atol=1e-12
-    )
+    turned, gray = transformation.recolored(image, 70, 1), np.broadcast_to(image.max(0), image.shape)
+    np.testing.assert_allclose(transformation.recolored(turned, -70, 1), image, atol=1e-12)
     np.testing.assert_allclose(transformation.recolored(image, 120, 1), image[[1, 2, 0]], atol=1e-12)
-    np.testing.assert_allclose(
-        transformation.recolored(image, 0, 0), np.broadcast_to(image.max(0), image.shape), atol=1e-12
-    )
+    np.testing.assert_allclose(transformation.recolored(image, 0, 0), gray, atol=1e-12)
 
 
 def test_sizes():

@@ -2,17 +2,14 @@
 
 import numpy as np
 import pytest
-from textnet import bind, forward, inputs, layer, mistaken, run
+from textnet import bind, forward, inputs, judged, layer, mistaken, over, run, slopes
 
 
 def results(kind, body="", **fed):
     """The top, and the gradients of a sum of squares / 2N, which is y / N at y."""
-    shapes = {name: array.shape for name, array in fed.items()}
-    text = inputs(**shapes) + layer(kind, *fed, body=body)
-    size = bind(text).blobs["y"].shape
-    text += inputs(t=size) + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }'
-    net = bind("force_backward: true\n" + text, keep=True)
-    run(net, **fed, t=np.zeros(size))
+    text = over(kind, body, **{name: array.shape for name, array in fed.items()})
+    net = bind(judged(text), keep=True)
+    run(net, **fed, t=0)
     return net.blobs["y"].copy(), {v.name: net.diff[v] for v in net.diff if v.name in fed}
 
 
@@ -42,7 +39,7 @@ def test_pytorch_warps_alike(rng):
 
 def test_pytorch_correlates_alike(rng):
     a, b = rng.normal(size=(2, 2, 4, 6, 5))
-    body = "correlation_param { kernel_size: 1 max_displacement: 2 pad: 2 }"
+    body = "kernel_size: 1 max_displacement: 2 pad: 2"
 
     def correlate(torch, a, b):
         patches = torch.nn.functional.unfold(b, 5, padding=2).view(2, 4, 25, 6, 5)
@@ -56,7 +53,7 @@ def test_pytorch_correlates_alike(rng):
 )
 def test_pytorch_resizes_alike(size, kind, mode, rng):
     x = rng.normal(size=(2, 3, 7, 7))
-    actual = results("Resample", f"resample_param {{ height: {size} width: {size} type: {kind} }}", x=x)
+    actual = results("Resample", f"height: {size} width: {size} type: {kind}", x=x)
     options = {"size": (size, size), "mode": mode, "align_corners": False, "antialias": size < 7}
     assert_as_torch(actual, lambda torch, x: torch.nn.functional.interpolate(x, **options), x=x)
 
@@ -65,12 +62,12 @@ def test_a_flow_out_of_the_image_and_an_unknown_one():
     x, flow = np.ones((1, 1, 1, 3)), np.zeros((1, 2, 1, 3))
     flow[0, 0, 0] = [-0.5, np.nan, 0.75]
     for fill, value in (("ZERO", 0), ("NOT_A_NUMBER", np.nan)):
-        top, _ = results("FlowWarp", f"flow_warp_param {{ fill_value: {fill} }}", x=x, flow=flow)
+        top, _ = results("FlowWarp", f"fill_value: {fill}", x=x, flow=flow)
         np.testing.assert_array_equal(top[0, 0, 0], [value, np.nan, 1])
 
 
 @pytest.mark.parametrize(
-    ("body", "loss", "slopes"),
+    ("body", "loss", "expected"),
     [
         ("", 6, [[1, 0], [0, 1], [-1, 0]]),
         ("normalize_by_num_entries: true", 4, [[2 / 3, 0], [0, 2 / 3], [-2 / 3, 0]]),
@@ -79,23 +76,19 @@ def test_a_flow_out_of_the_image_and_an_unknown_one():
         ("l2_per_location: true epsilon: 0 plateau: 2.5", 3, [[0, 0], [0, 0], [-1, 0]]),
     ],
 )
-def test_unknown_values_have_no_loss(body, loss, slopes):
+def test_unknown_values_have_no_loss(body, loss, expected):
     a, b = np.zeros((1, 2, 1, 3)), np.full((1, 2, 1, 3), np.nan)
     b[0, 0, 0, 0], b[0, 1, 0, 1], b[0, 0, 0, 2] = -1, -2, 3
-    text = inputs(a=a.shape, b=b.shape) + layer("L1Loss", "a", "b", body=f"l1_loss_param {{ {body} }}")
+    text = over("L1Loss", f"l1_loss_param {{ {body} }}", a=a.shape, b=b.shape)
     net = bind("force_backward: true\n" + text, keep=True)
     assert run(net, a=a, b=b) == pytest.approx(loss)
-    actual = {v.name: net.diff[v] for v in net.diff}
-    np.testing.assert_allclose(actual["a"][0, :, 0].T, slopes)
-    np.testing.assert_allclose(actual["b"], -actual["a"])
+    np.testing.assert_allclose(slopes(net, "a")[0, :, 0].T, expected)
+    np.testing.assert_allclose(slopes(net, "b"), -slopes(net, "a"))
 
 
 def test_sizes_of_a_second_bottom(rng):
     x, size = rng.normal(size=(1, 2, 6, 6)), np.zeros((1, 1, 3, 2))
-    for kind, body in (
-        ("Resample", "resample_param { height: 3 width: 2 }"),
-        ("Downsample", "downsample_param { top_height: 3 top_width: 2 }"),
-    ):
+    for kind, body in (("Resample", "height: 3 width: 2"), ("Downsample", "top_height: 3 top_width: 2")):
         tops = []
         for more, parameters in (("", body), ("s", "")):
             net = bind(inputs(x=x.shape, s=size.shape) + layer(kind, "x", *more, body=parameters), "TEST")
@@ -109,19 +102,19 @@ K = "kernel_size: 3 max_displacement: 2"
 
 
 test_mistakes = mistaken(
-    (layer("Correlation", "x", "@z", body=f"correlation_param {{ {K} }}"), "does not fit"),
-    (layer("Correlation", "@m", "m", body=f"correlation_param {{ {K} }}"), "is no batch of images"),
-    (layer("Correlation", "@x", "x", body="kernel_size: 3 max_displacement: 2"), "is too small"),
+    (layer("Correlation", "x", "@z", body=K), "does not fit"),
+    (layer("Correlation", "@m", "m", body=K), "is no batch of images"),
+    (layer("Correlation", "@x", "x", body=K), "is too small"),
     (layer("Correlation", "x", "x", body="kernel_size: @2 max_displacement: 2"), "must be odd"),
     (layer("Correlation", "x", "x", body="@correlation_param { kernel_size: 1 }"), "has no max_displacement"),
-    (layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"), "stride_2 must be positive"),
-    (layer("Correlation1D", "@x", "x", body=f"correlation_param {{ {K} }}"), "is too small"),
+    (layer("Correlation", "x", "x", body=f"{K} stride_2: @0"), "stride_2 must be positive"),
+    (layer("Correlation1D", "@x", "x", body=K), "is too small"),
     (
-        layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @2 }}"),
+        layer("Correlation1D", "x", "x", body=f"{K} pad: 2 single_direction: @2"),
         "a bad single_direction",
     ),
     (
-        layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: @0 single_direction: -1 }}"),
+        layer("Correlation1D", "x", "x", body=f"{K} pad: @0 single_direction: -1"),
         "pad is too small; expected at least stride_2, 1, with single_direction: -1, found 0",
     ),
     (layer("FlowWarp", "x", "@x"), "does not fit"),

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 from layer_row import FILL
-from textnet import bind, feed, inputs, layer, over, run
-
-
-def judged(text: str, keep: bool = True, **tops: tuple[int, ...]):
-    """A net whose loss is how far these tops are from targets."""
-    losses = [layer("EuclideanLoss", n, f"t{n}", tops=f"j{n}", name=f"j{n}") for n in tops]
-    targets = inputs(**{f"t{n}": s for n, s in tops.items()})
-    return bind("force_backward: true\n" + targets + text + "".join(losses), keep=keep)
+from textnet import bind, feed, inputs, judged, layer, over, run
 
 
 def fill(net, rng) -> None:
@@ -18,9 +11,10 @@ def fill(net, rng) -> None:
     feed(net, **{v.name: rng.normal(size=v.shape) for node in net.graph.feeds for v in node.tops})
 
 
-def assert_slope(net, rng) -> None:
+def assert_slope(text: str, rng, keep: bool = True, **targets: str) -> None:
     """The gradients of random parameters and inputs, along a random direction; what memory held before does not
     count."""
+    net = bind(judged(text, **targets), keep=keep)
     fill(net, rng)
     for array in net.diff.values():
         array.fill(np.nan)
@@ -46,8 +40,7 @@ def assert_slope(net, rng) -> None:
 @pytest.mark.parametrize("shape", [(2, 2, 3, 4), (1, 2, 2, 3, 2)])
 def test_bottoms_that_share_kernels(kind, shape, rng):
     text = over(kind, f"num_output: 3 kernel_size: 2 {FILL}", "c d", a=shape, b=shape)
-    top = bind(text).blobs["c"].shape
-    assert_slope(judged(text, c=top, d=top), rng)
+    assert_slope(text, rng, tc="c", td="d")
 
 
 def test_volumes_keep_their_relu(rng):
@@ -58,8 +51,7 @@ def test_volumes_keep_their_relu(rng):
 
 
 def test_a_reference_that_learns_by_another_way(rng):
-    text = over("Crop", x=(1, 2, 4, 4), r=(1, 2, 2, 2))
-    assert_slope(judged(text, y=(1, 2, 2, 2), r=(1, 2, 2, 2)), rng)
+    assert_slope(over("Crop", x=(1, 2, 4, 4), r=(1, 2, 2, 2)), rng, ty="y", tr="r")
 
 
 @pytest.mark.parametrize("bottoms", ["ab", "ba", "aa"])
@@ -68,13 +60,12 @@ def test_a_view_whose_second_bottom_has_other_readers(bottoms, keep, rng):
     """An image resized to the size that it has; of the other bottom only the size counts."""
     shape = (1, 2, 3, 3)
     text = inputs(a=shape, b=shape) + layer("Interp", *bottoms, body="use_blob_size: true")
-    assert_slope(judged(text, keep, y=shape, a=shape, b=shape), rng)
+    assert_slope(text, rng, keep, ty="y", ta="a", tb="b")
 
 
 @pytest.mark.parametrize("top", "ch")
 def test_one_top_of_a_step(top, rng):
-    text = over("LSTMUnit", tops="c h", s=(1, 3, 2), x=(1, 3, 8), k=(1, 3))
-    assert_slope(judged(text, **{top: (1, 3, 2)}), rng)
+    assert_slope(over("LSTMUnit", tops="c h", s=(1, 3, 2), x=(1, 3, 8), k=(1, 3)), rng, t=top)
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM"])
@@ -82,4 +73,4 @@ def test_the_last_state_alone(kind, rng):
     states = {"RNN": "h", "LSTM": "hc"}[kind]
     body, tops = f"num_output: 2 expose_hidden: true {FILL}", " ".join("y" + states)
     text = over(kind, body, tops, x=(3, 2, 2), k=(3, 2), **{f"{s}0": (1, 2, 2) for s in states})
-    assert_slope(judged(text, h=(1, 2, 2)), rng)
+    assert_slope(text, rng, t="h")

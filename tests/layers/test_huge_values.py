@@ -55,30 +55,26 @@ KINDS = {
 def net(kind: str, body: str) -> str:
     field, _, shapes = KINDS[kind]
     names = {f"x{i}": shape for i, shape in enumerate(shapes)}
-    bottoms = " ".join(f'bottom: "{name}"' for name in names)
-    tops = 'top: "y" top: "z"' if kind in ("MemoryData", "Slice") else 'top: "y"'
-    return f'{textnet.inputs(**names)}layer {{ name: "l" type: "{kind}" {bottoms} {tops} {field} {{ {body} }} }}'
+    tops = "y z" if kind in ("MemoryData", "Slice") else "y"
+    return textnet.over(kind, f"{field} {{ {body} }}", tops, **names)
 
 
 def bodies(kind: str):
     """The layer's message with one number at a time set to each value."""
     field, base, _ = KINDS[kind]
     for actual in pb.LayerParameter.DESCRIPTOR.fields_by_name[field].message_type.fields:
-        values = {actual.CPPTYPE_UINT32: NUMBERS["uint32"], actual.CPPTYPE_INT32: NUMBERS["int32"]}.get(
-            actual.cpp_type, ()
-        )
+        limits = {actual.CPPTYPE_UINT32: NUMBERS["uint32"], actual.CPPTYPE_INT32: NUMBERS["int32"]}
         stem, _, side = actual.name.rpartition("_")
         pair = side in ("h", "w") and stem
         rest = re.sub(rf"\b({'kernel_size' if stem == 'kernel' else stem}): \S+", "", base) if pair else base
         rest = rest if actual.is_repeated and kind != "DummyData" else re.sub(rf"\b{actual.name}: \S+", "", rest)
-        for value in values:
+        for value in limits.get(actual.cpp_type, ()):
             yield f"{rest} {actual.name}: {value}" + (f" {stem}_{'w' if side == 'h' else 'h'}: 1" if pair else "")
     if field in ("convolution_param", "pooling_param"):
         for value in NUMBERS["uint32"]:
-            yield f"{base.replace('kernel_size: ', 'kernel_size: 1 # ')}\n stride: {value} pad: {value}"
-            yield (
-                f"{re.sub(r'kernel_size: .*', '', base)} kernel_size: {value} stride: {value} pad: {max(0, value - 1)}"
-            )
+            rest = re.sub(r"kernel_size: .*", "", base)
+            yield f"{rest} kernel_size: 1 stride: {value} pad: {value}"
+            yield f"{rest} kernel_size: {value} stride: {value} pad: {max(0, value - 1)}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,10 +82,9 @@ def test_numbers_at_their_limits_are_planned_or_refused(kind):
     refused = 0
     for body in bodies(kind):
         document = prototxt.parse(net(kind, body), pb.NetParameter, "net")
+        state = pb.NetState(phase=pb.TRAIN)
         try:
-            compile(
-                graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate, Feeds({})), cpu_traits()
-            )
+            compile(graph.build(document.message, state, document.locate, Feeds({})), cpu_traits())
         except CaffeliteError as mistake:
             refused += 1
             assert len(str(mistake)) < 500
@@ -111,9 +106,8 @@ def test_windows_beyond_32_bits_are_refused(kind, field):
 
 @pytest.mark.parametrize("kind", ["Convolution", "Pooling"])
 def test_the_largest_stride_runs(kind):
-    bound = textnet.bind(
-        net(kind, f"{KINDS[kind][1].replace('kernel_size: 2', 'kernel_size: 6')} stride: 2147483647"), dtype="float32"
-    )
+    body = KINDS[kind][1].replace("kernel_size: 2", "kernel_size: 6")
+    bound = textnet.bind(net(kind, f"{body} stride: 2147483647"), dtype="float32")
     bound.set_inputs(x0=np.ones(IMAGE))
     bound.forward()
     assert bound.blobs["y"].shape[2:] == (1, 1)

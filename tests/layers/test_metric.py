@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, layer, mistaken, run, slopes
+from textnet import bind, feed, inputs, judged, layer, mistaken, over, run, slopes
 
 
 @pytest.mark.parametrize(
@@ -13,11 +13,9 @@ from textnet import bind, feed, inputs, layer, mistaken, run, slopes
     ],
 )
 def test_gradients_are_reversed_more_and_more(body, factors):
-    text = "force_backward: true\n" + inputs(x=(2, 3), t=(2, 3))
-    text += layer("GradientScaler", "x", body=f"gradient_scaler_param {{ {body} }}")
-    net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
+    net = bind(judged(over("GradientScaler", body, x=(2, 3))), keep=True)
     x = np.arange(6.0).reshape(2, 3)
-    feed(net, x=x, t=np.zeros((2, 3)))
+    feed(net, x=x, t=0)
     for iteration, factor in factors.items():
         run(net, iteration)
         np.testing.assert_allclose(slopes(net, "x"), -factor * x / 2, rtol=1e-5)
@@ -26,9 +24,7 @@ def test_gradients_are_reversed_more_and_more(body, factors):
 def test_pytorch_has_the_same_triplets(rng):
     torch = pytest.importorskip("torch", exc_type=ImportError)
     fed = {name: rng.normal(size=(7, 5)) for name in "apn"}
-    net = bind(
-        "force_backward: true\n" + inputs(a=(7, 5), p=(7, 5), n=(7, 5)) + layer("TripletLoss", *"apn"), keep=True
-    )
+    net = bind("force_backward: true\n" + over("TripletLoss", a=(7, 5), p=(7, 5), n=(7, 5)), keep=True)
     actual = run(net, **fed)
     blobs = {name: torch.tensor(array, requires_grad=True) for name, array in fed.items()}
     squared = {"distance_function": lambda a, b: ((a - b) ** 2).sum(1), "margin": 1.0}
@@ -40,8 +36,8 @@ def test_pytorch_has_the_same_triplets(rng):
 
 
 def test_samples_in_one_place_and_of_one_class():
-    text = "force_backward: true\n" + inputs(x=(4, 2), l=(4,))
-    net = bind(text + layer("LiftedStructSimilaritySoftmaxLoss", "x", "l"), keep=True)
+    text = over("LiftedStructSimilaritySoftmaxLoss", x=(4, 2), l=(4,))
+    net = bind("force_backward: true\n" + text, keep=True)
     feed(net, x=np.array([[1.0, 2], [1, 2], [1, 2], [4, 6]]), l=np.array([0.0, 0, 1, 1]))
     assert run(net) > 0 and np.isfinite(slopes(net, "x")).all()
     assert run(net, l=np.full(4, 7.0)) == 0 and not slopes(net, "x").any()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, inputs, layer, mistaken, mistakes, run, slopes
+from textnet import bind, inputs, judged, layer, mistaken, mistakes, over, run, slopes, wired
 
 
 def kernels(torch, a, b, rates):
@@ -30,11 +30,9 @@ def test_pytorch_has_the_same_discrepancy(rng):
 
 
 def test_several_samples_are_a_bag(rng):
-    text = "force_backward: true\n" + inputs(x=(6, 4), t=(2, 4, 1, 1))
-    text += layer("MIL", "x", body="context_per_roi: 3")
-    net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
+    net = bind(judged(over("MIL", "context_per_roi: 3", x=(6, 4))), keep=True)
     x = rng.permutation(24).reshape(6, 4) / 24.0
-    run(net, x=x, t=np.zeros((2, 4, 1, 1)))
+    run(net, x=x, t=0)
     largest = x.reshape(2, 3, 4).max(1)
     np.testing.assert_array_equal(net.dev.download(net.blobs["y"])[..., 0, 0], largest)
     expected = np.where(x.reshape(2, 3, 4) == largest[:, None], x.reshape(2, 3, 4) / 2, 0)
@@ -44,10 +42,8 @@ def test_several_samples_are_a_bag(rng):
 
 
 def test_whole_channels_are_dropped():
-    text = "force_backward: true\n" + inputs(x=(20, 30, 2, 3), t=(20, 30, 2, 3))
-    text += layer("SpatialDropout", "x", body="dropout_ratio: 0.25")
-    net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
-    run(net, x=np.ones((20, 30, 2, 3)), t=np.zeros((20, 30, 2, 3)))
+    net = bind(judged(over("SpatialDropout", "dropout_ratio: 0.25", x=(20, 30, 2, 3))), keep=True)
+    run(net, x=1, t=0)
     tops = net.dev.download(net.blobs["y"]).reshape(600, 6)
     assert (tops == tops[:, :1]).all() and set(np.unique(np.round(tops, 6))) == {0, 1.333333}
     assert 0.15 < (tops[:, 0] == 0).mean() < 0.35
@@ -65,11 +61,7 @@ test_mistakes = mistaken(
     (layer("CapsuleLen", "@x", body="num_class: 4"), "does not fit"),
     (layer("CapsuleReshape", "@z", body="capsule_dim: 2"), "does not fit"),
     (
-        layer(
-            "CapsuleRouting",
-            "@x",
-            body="input_capsule_num: 2 output_capsule_num: 2 output_capsule_dim: 2",
-        ),
+        layer("CapsuleRouting", "@x", body="input_capsule_num: 2 output_capsule_num: 2 output_capsule_dim: 2"),
         "does not fit",
     ),
     (layer("MarginLoss", "x", "@s", body="num_class: 3"), "does not fit"),
@@ -103,7 +95,7 @@ layer { name: "conv<I>" type: "Convolution" bottom: "scale<I>" top: "conv<I>"
 
 
 def dense(body):
-    return inputs(x=BATCH) + layer("DenseBlock", "x", body=f"denseblock_param {{ {body} }}")
+    return over("DenseBlock", f"denseblock_param {{ {body} }}", x=BATCH)
 
 
 @pytest.mark.parametrize("factor", [0, 4])
@@ -123,7 +115,7 @@ def test_a_dense_block_is_its_layers(inner, factor, rng):
                 part = part.replace(f"<{letter}>", str(value))
             text, bottom = text + part, f"conv{t}{i}"
             values += [*bn[3:5], factor or 1, *bn[1:3], filters]
-        text += f'layer {{ name: "y{t}" type: "Concat" bottom: "{below}" bottom: "{bottom}" top: "y{t}" }}'
+        text += wired("Concat", f"{below} {bottom}", f"y{t}")
         below = f"y{t}"
     layers = bind(text, "TEST")
     for blob, value in zip(layers.params.blobs, values, strict=True):
@@ -145,14 +137,12 @@ def test_running_moments_of_a_dense_block(rng):
 
 def test_a_dense_block_drops_new_channels(rng):
     x, nets = rng.normal(size=BATCH), []
-    filters, target = rng.normal(size=(2, 3, 3, 3)), inputs(t=(4, 5, 5, 4))
-    loss = 'layer { name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }'
+    filters = rng.normal(size=(2, 3, 3, 3))
     for drop in ("", "use_dropout: true dropout_amount: 0.5"):
-        text = dense(f"numTransition: 1 initChannel: 3 growthRate: 2 {drop}")
-        nets.append(bind("force_backward: true\n" + text + target + loss, keep=True))
+        nets.append(bind(judged(dense(f"numTransition: 1 initChannel: 3 growthRate: 2 {drop}")), keep=True))
         nets[-1].params.blobs[0][...] = filters
         nets[-1].params.blobs[1][...] = 1
-        run(nets[-1], x=x, t=np.zeros((4, 5, 5, 4)))
+        run(nets[-1], x=x, t=0)
     plain, dropped = nets
     whole, part = plain.blobs["y"].copy(), dropped.blobs["y"]
     kept = (part != 0) * np.where(np.arange(5) < 3, 1, 2)[:, None, None]
@@ -172,17 +162,15 @@ test_mistakes_of_dense_blocks = mistaken(
 )
 
 
-RESIZE, SHUFFLE = "resize_nearest_neighbor_param", "pixel_shuffle_param"
-
 test_mistakes_of_synopsys = mistaken(
     (layer("Mul", "x", "@z"), "does not fit; expected axes as [2, 4, 3, 3], or 1"),
     (layer("Mul", "x", body="mul_shape: @2"), "mul_shape does not fit"),
-    (layer("PixelShuffle", "@x", body=f"{SHUFFLE} {{ upscale_factor: 3 }}"), "does not divide into squares"),
-    (layer("PixelShuffle", "x", body=f"@{SHUFFLE} {{ }}"), "upscale_factor must be positive"),
-    (layer("ResizeNearestNeighbor", "x", body=f'{RESIZE} {{ data_format: @"CHW" }}'), "a bad data_format"),
-    (layer("ResizeNearestNeighbor", "x", body=f"{RESIZE} {{ output_height: @0 }}"), "a bad height of the top"),
+    (layer("PixelShuffle", "@x", body="upscale_factor: 3"), "does not divide into squares"),
+    (layer("PixelShuffle", "x", body="@pixel_shuffle_param { }"), "upscale_factor must be positive"),
+    (layer("ResizeNearestNeighbor", "x", body='data_format: @"CHW"'), "a bad data_format"),
+    (layer("ResizeNearestNeighbor", "x", body="output_height: @0"), "a bad height of the top"),
     (
-        layer("ResizeNearestNeighbor", "x", body=f"{RESIZE} {{ align_corners: true half_pixel_onnx: @true }}"),
+        layer("ResizeNearestNeighbor", "x", body="align_corners: true half_pixel_onnx: @true"),
         "align_corners together with half_pixel_onnx; keep one of them",
     ),
     before=inputs(x=(2, 4, 3, 3), z=(2, 4, 2, 3)),

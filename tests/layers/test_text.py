@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_text import log_probability
-from textnet import bind, feed, forward, inputs, mistaken, mistakes, over, run, slopes
+from textnet import bind, feed, forward, inputs, layer, mistaken, over, run, slopes
 
 from caffelite.errors import CaffeliteError
 
@@ -38,12 +38,8 @@ def test_pytorch_has_the_same_loss_and_slopes(rng, blank):
     flat, ends = torch.tensor(np.concatenate(lines)), torch.tensor([len(line) for line in lines])
     each = torch.nn.functional.ctc_loss(scores.log_softmax(2), flat, torch.tensor(steps), ends, blank, "none")
     (3 * each.sum()).backward()
-    net = loss_net(
-        "WarpCTCLoss",
-        {"x": x.shape, "s": (N,), "e": (N,), "l": (5, N)},
-        f"ctc_loss_param {{ blank_index: {blank} }}",
-        3,
-    )
+    shapes = {"x": x.shape, "s": (N,), "e": (N,), "l": (5, N)}
+    net = loss_net("WarpCTCLoss", shapes, f"ctc_loss_param {{ blank_index: {blank} }}", 3)
     feed(net, x=x, s=steps, e=ends.numpy(), l=filled(lines, 5, 0).T)
     assert run(net) == pytest.approx(3 * each.mean().item(), rel=1e-12)
     np.testing.assert_allclose(slopes(net), scores.grad.numpy(), rtol=1e-8, atol=1e-12)
@@ -89,9 +85,8 @@ def test_a_sequence_that_is_too_short_has_no_loss(rng):
 
 def test_labels_that_repeat_can_be_collapsed(rng):
     x, starts = rng.normal(size=(4, 1, 3)), np.ones((4, 1))
-    net = loss_net(
-        "CTCLoss", {"x": x.shape, "s": (4, 1), "l": (4, 1)}, "ctc_loss_param { preprocess_collapse_repeated: true }"
-    )
+    shapes, body = {"x": x.shape, "s": (4, 1), "l": (4, 1)}, "ctc_loss_param { preprocess_collapse_repeated: true }"
+    net = loss_net("CTCLoss", shapes, body)
     feed(net, x=x, s=starts, l=np.array([[1.0], [1], [0], [-1]]))
     assert run(net) == pytest.approx(-log_probability(x[:, 0], [1, 0], 2))
 
@@ -126,11 +121,7 @@ def test_sequences_that_make_no_sense(fed, message):
 
 
 def test_scores_that_are_nan_are_never_right():
-    text = (
-        inputs(x=(1, 1, 3), l=(1, 1))
-        + 'layer { name: "a" type: "LabelsequenceAccuracy" bottom: "x" bottom: "l" top: "y" }'
-    )
-    net = bind(text, "TEST")
+    net = bind(over("LabelsequenceAccuracy", x=(1, 1, 3), l=(1, 1)), "TEST")
     for scores, accuracy in (([0.0, 1, 0], 1), ([0, np.nan, 0], 0)):
         forward(net, x=np.array([[scores]]), l=np.array([[1.0]]))
         assert net.blobs["y"] == accuracy
@@ -138,13 +129,9 @@ def test_scores_that_are_nan_are_never_right():
 
 def test_decoder_of_several_sequences():
     """Each ends where its next one starts; without merging, repeated classes remain."""
-    text = inputs(x=(4, 2, 3), s=(4, 2))
     for merge, expected in (("true", [[1, -1, -1, -1], [1, 0, -1, -1]]), ("false", [[1, 1, -1, -1], [1, 0, 0, -1]])):
-        body = f"ctc_decoder_param {{ ctc_merge_repeated: {merge} }}"
-        net = bind(
-            text + f'layer {{ name: "d" type: "CTCGreedyDecoder" bottom: "x" bottom: "s" top: "y" top: "z" {body} }}',
-            "TEST",
-        )
+        text = over("CTCGreedyDecoder", f"ctc_merge_repeated: {merge}", "y z", x=(4, 2, 3), s=(4, 2))
+        net = bind(text, "TEST")
         x = np.eye(3)[[[1, 1], [1, 0], [0, 0], [0, 2]]] * 5.0
         forward(net, x=x, s=np.array([[0.0, 0], [1, 1], [0, 1], [1, 1]]))
         np.testing.assert_array_equal(net.blobs["y"][..., 0, 0].T, expected)
@@ -154,32 +141,21 @@ def test_decoder_of_several_sequences():
 X = inputs(x=(4, 2, 3), l=(2, 5), m=(7,))
 
 
-def of(kind, *bottoms, body="", tops=1):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    return (
-        f'layer {{ name: "layer" type: "{kind}"{names} ' + " ".join(f'top: "y{i}"' for i in range(tops)) + f" {body} }}"
-    )
-
-
 test_mistakes = mistaken(
-    (of("CtcLoss", "@l", "x"), "has other axes"),
-    (of("CtcLoss", "x", "@m"), "does not fit"),
-    (of("CtcLoss", "x", "l", body="ctc_loss_param { blank_label: @3 }"), "blank_label is no class"),
-    (of("CtcLoss", "x", "l", body="ctc_loss_param { alphabet_size: @4 }"), "a bad alphabet_size"),
-    (of("CtcLoss", "x", "l", body="ctc_loss_param { time_step: @5 }"), "a bad time_step"),
-    (of("WarpCTCLoss", "x", "l", body="ctc_loss_param { blank_index: @5 }"), "blank_index is no class"),
-    (of("WarpCTCLoss", "x", "@l", "l"), "does not fit"),
-    (of("CTCLoss", "x", "@l", "l"), "does not fit"),
-    (of("CTCLoss", "x", "l", "l", body="ctc_loss_param { output_delay: @1 }"), "output_delay is not supported"),
-    (of("CTCGreedyDecoder", "x", "@m"), "does not fit"),
-    (of("CTCGreedyDecoder", "x", body="ctc_decoder_param { blank_index: @3 }"), "blank_index is no class"),
-    (of("LabelsequenceAccuracy", "x", "@l"), "does not fit"),
-    ("@" + of("ContinuationIndicator"), "time_step must be positive"),
-    (of("ContinuationIndicator", body="@continuation_indicator_param { time_step: 3 }"), "batch_size must be"),
+    (layer("CtcLoss", "@l", "x"), "has other axes"),
+    (layer("CtcLoss", "x", "@m"), "does not fit"),
+    (layer("CtcLoss", "x", "l", body="blank_label: @3"), "blank_label is no class"),
+    (layer("CtcLoss", "x", "l", body="alphabet_size: @4"), "a bad alphabet_size"),
+    (layer("CtcLoss", "x", "l", body="time_step: @5"), "a bad time_step"),
+    (layer("WarpCTCLoss", "x", "l", body="blank_index: @5"), "blank_index is no class"),
+    (layer("WarpCTCLoss", "x", "@l", "l"), "does not fit"),
+    (layer("CTCLoss", "x", "@l", "l"), "does not fit"),
+    (layer("CTCLoss", "x", "l", "l", body="output_delay: @1"), "output_delay is not supported"),
+    (layer("CTCGreedyDecoder", "x", "@m"), "does not fit"),
+    (layer("CTCGreedyDecoder", "x", body="blank_index: @3"), "blank_index is no class"),
+    (layer("LabelsequenceAccuracy", "x", "@l"), "does not fit"),
+    ("@" + layer("ContinuationIndicator"), "time_step must be positive"),
+    (layer("ContinuationIndicator", body="@continuation_indicator_param { time_step: 3 }"), "batch_size must be"),
+    (layer("CTCGreedyDecoder", "x", "l", tops="y @z"), "has 2 tops for 2 bottoms"),
     before=X,
 )
-
-
-def test_a_decoder_with_too_many_tops():
-    text = 'layer { name: "layer" type: "CTCGreedyDecoder" bottom: "x" bottom: "l" top: "y" top: @"z" }'
-    mistakes(X + text, "has 2 tops for 2 bottoms")

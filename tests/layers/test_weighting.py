@@ -22,7 +22,7 @@ def test_pytorch_has_the_same_focal_loss(rng, gamma):
     log_p = scores.log_softmax(1).gather(1, torch.tensor(label)[:, None])
     expected = -(0.25 * (1 - log_p.exp()) ** gamma * log_p).mean()
     expected.backward()
-    actual, slope = judged("FocalLoss", f"focal_loss_param {{ gamma: {gamma} }}", x=x, t=label.astype(float))
+    actual, slope = judged("FocalLoss", f"gamma: {gamma}", x=x, t=label.astype(float))
     assert actual == pytest.approx(expected.item(), rel=1e-12)
     np.testing.assert_allclose(slope, scores.grad.numpy(), rtol=1e-10, atol=1e-15)
 
@@ -40,9 +40,7 @@ def test_pytorch_has_the_same_weighted_log_loss(rng):
 
 
 def test_a_certain_label_has_no_focal_loss_and_a_finite_slope():
-    actual, slope = judged(
-        "FocalLoss", "focal_loss_param { gamma: 0.5 }", x=np.array([[900.0, 0], [0, 900]]), t=np.array([0.0, 1])
-    )
+    actual, slope = judged("FocalLoss", "gamma: 0.5", x=np.array([[900.0, 0], [0, 900]]), t=np.array([0.0, 1]))
     assert actual == 0 and not slope.any()
 
 
@@ -55,10 +53,8 @@ def test_ranks_have_weights_from_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.txt").write_text("2\n0\n1\n")
     arrays = {"x": np.array([[1.0, 0, 5, -5, 0, 0]]), "t": np.array([1.0])}
-    body = 'ordinal_regression_loss_param { weight_file: "w.txt" k: 3 }'
-    assert judged("OrdinalRegressionLoss", body, **arrays)[0] == pytest.approx(
-        2 * np.log(1 + np.e) + np.log(2), rel=1e-12
-    )
+    body, expected = 'weight_file: "w.txt" k: 3', 2 * np.log(1 + np.e) + np.log(2)
+    assert judged("OrdinalRegressionLoss", body, **arrays)[0] == pytest.approx(expected, rel=1e-12)
     (tmp_path / "w.txt").write_text("2\n0\n")
     message = r"w\.txt: layer .layer. .* weights are missing; expected 3 numbers, found 2"
     with pytest.raises(CaffeliteError, match=message):
