@@ -3,19 +3,17 @@
 import numpy as np
 import pytest
 from rows_cascade_stages import GT, SHARED
-from textnet import bind, feed, forward, inputs, mistaken, over
+from textnet import bind, feed, forward, mistaken, over, wrong
 
 from caffelite.errors import CaffeliteError
 
-TOPS = "".join(f'top: "{name}" ' for name in ("rois", "labels", "targets", "inside", "outside", "matches", "weights"))
+TOPS = "rois labels targets inside outside matches weights"
 SAMPLE = "cls_num: 4 batch_size: 8 num_img_per_batch: 2 img_width: 100 img_height: 90"
 
 
 def target_net(more: str = "", rois: int = 30, objects: int = 5):
-    text = f'layer {{ name: "t" type: "ProposalTarget" bottom: "r" bottom: "g" {TOPS}'
-    return bind(
-        inputs(r=(rois, 5), g=(objects, 8)) + text + f" proposal_target_param {{ {SAMPLE} {more} }} {SHARED} }}"
-    )
+    body = f"proposal_target_param {{ {SAMPLE} {more} }} {SHARED}"
+    return bind(over("ProposalTarget", body, TOPS, r=(rois, 5), g=(objects, 8)))
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +71,7 @@ def test_labels_and_images_out_of_range(rois):
 
 
 def output_net(more: str = ""):
-    body = f"frcnn_output_param {{ conf_thr: 0.5 {more} }}"
-    return bind(over("FrcnnOutput", body, s=(3, 3), o=(3, 12), r=(3, 5), z=(1, 2)), "TEST")
+    return bind(over("FrcnnOutput", f"conf_thr: 0.5 {more}", s=(3, 3), o=(3, 12), r=(3, 5), z=(1, 2)), "TEST")
 
 
 BOXES = {"o": np.zeros((3, 12)), "r": np.array([[0, 1, 2, 30, 40], [0, 50, 60, 70, 80], [0, 2, 3, 30, 41.0]]),
@@ -105,11 +102,8 @@ def test_files_of_detections(tmp_path):
 def test_sizes_of_images_scale_boxes(tmp_path):
     """Of two images of other shapes, the first without detections."""
     (tmp_path / "sizes.txt").write_text("one 10 10\ntwo 90 400\n")
-    text = inputs(d=(3, 7), g=(1, 8), z=(2, 2)) + 'layer { name: "e" type: "DetectionEvaluate" bottom: "d" bottom: "g" '
-    text += (
-        f'bottom: "z" top: "y" detection_evaluate_param {{ num_classes: 2 name_size_file: "{tmp_path}/sizes.txt" }} }}'
-    )
-    net = bind(text, "TEST")
+    body = f'num_classes: 2 name_size_file: "{tmp_path}/sizes.txt"'
+    net = bind(over("DetectionEvaluate", body, d=(3, 7), g=(1, 8), z=(2, 2)), "TEST")
     # Scaled by 4, the boxes have 81 of 165 and of 161 columns in common
     actual = np.array([[0, *[-1] * 6], [1, *[-1] * 6], [1, 0, 0, 20, 9, 1, 0.5]], float)
     for width, right in ((41.0, 0.0), (40.0, 1.0)):
@@ -118,17 +112,15 @@ def test_sizes_of_images_scale_boxes(tmp_path):
                                            [-1, 1, 0, -1, -1]]  # fmt: skip
 
 
-IN = inputs(r=(4, 5), g=(2, 8), x=(4, 8), s=(4, 3), z=(1, 2))
-TARGET = f'layer {{ name: "t" type: "ProposalTarget" bottom: "r" bottom: "g" {TOPS} proposal_target_param {{ '
+ROIS, OBJECTS, SCORES = (4, 5), (2, 8), (4, 3)
 
 
 test_mistakes = mistaken(
-    (TARGET.replace("proposal", "@proposal") + "fg_thr: 0.5 } }", "a bad cls_num"),
-    (TARGET + "cls_num: 3 num_classes: @3 } }", "has both num_classes and cls_num"),
-    (TARGET + "cls_num: 3 fg_thr: 0.4 bg_thr_hg: @0.5 } }", "bad thresholds"),
-    ('layer { name: "a" type: "BboxAccuracy" bottom: @"s" bottom: "r" bottom: "g" top: "y" }', "does not fit"),
-    ('layer { name: "f" type: "FrcnnOutput" bottom: "s" bottom: @"x" bottom: "r" bottom: "z" top: "y" }', "4×12"),
-    ('layer { name: "h" type: "HardMining" bottom: "s" bottom: "r" top: @"y" top: "z0" }', "other tops than bottoms"),
-    before=IN,
+    wrong("ProposalTarget", "@proposal_target_param { fg_thr: 0.5 }", "a bad cls_num", ROIS, OBJECTS, tops=TOPS),
+    wrong("ProposalTarget", "cls_num: 3 num_classes: @3", "has both num_classes and cls_num", ROIS, OBJECTS, tops=TOPS),
+    wrong("ProposalTarget", "cls_num: 3 fg_thr: 0.4 bg_thr_hg: @0.5", "bad thresholds", ROIS, OBJECTS, tops=TOPS),
+    wrong("BboxAccuracy", "", "does not fit", SCORES, ROIS, OBJECTS, at=0),
+    wrong("FrcnnOutput", "", "4×12", SCORES, (4, 8), ROIS, (1, 2), at=1),
+    wrong("HardMining", "", "other tops than bottoms", SCORES, ROIS, tops="@y z0"),
     phase="TEST",
 )

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 from rows_detection import objects, priors
-from textnet import bind, feed, forward, inputs, mistaken, mistakes, over, run, wrong
+from textnet import bind, feed, forward, mistaken, over, run, slopes, wrong
 
 from caffelite.errors import CaffeliteError
 
@@ -43,7 +43,7 @@ def theirs(tmp_path, text, **fed):
 )
 def test_priors_as_in_opencv(tmp_path, fields):
     shapes = {"feature": (1, 4, 5, 7), "image": (1, 3, 60, 80)}
-    text = over("PriorBox", f"prior_box_param {{ {fields} }}", **shapes)
+    text = over("PriorBox", fields, **shapes)
     net = bind(text, "TEST", dtype="float32")
     net.forward()
     actual = theirs(tmp_path, text, **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
@@ -66,7 +66,7 @@ def ordered(rows):
 def test_detections_as_in_opencv(tmp_path, seed, fields, batch):
     fed = predictions(np.random.default_rng(seed), batch)
     more = "share_location: true background_label_id: 0"  # which OpenCV does not know by default
-    body = f"detection_output_param {{ num_classes: {CLASSES} {more} {fields} }}"
+    body = f"num_classes: {CLASSES} {more} {fields}"
     text = over("DetectionOutput", body, **{name: array.shape for name, array in fed.items()})
     net = bind(text, "TEST", dtype="float32")
     forward(net, **fed)
@@ -74,11 +74,15 @@ def test_detections_as_in_opencv(tmp_path, seed, fields, batch):
     np.testing.assert_allclose(ordered(net.blobs["y"][0, 0]), ordered(actual[0, 0]), atol=1e-5)
 
 
+def detector(fields: str, fed: dict):
+    body = f"num_classes: {CLASSES} {fields}"
+    return bind(over("DetectionOutput", body, **{name: array.shape for name, array in fed.items()}), "TEST")
+
+
 def test_the_number_of_detections_changes(seed):
     rng = np.random.default_rng(seed)
     fed = predictions(rng, 2)
-    body = f"detection_output_param {{ num_classes: {CLASSES} confidence_threshold: 0.5 }}"
-    net = bind(over("DetectionOutput", body, **{n: a.shape for n, a in fed.items()}), "TEST")
+    net = detector("confidence_threshold: 0.5", fed)
     counts = []
     for scale in (1, 0.6, 0, 1):
         forward(net, **{**fed, "conf": fed["conf"] * scale})
@@ -90,14 +94,7 @@ def test_the_number_of_detections_changes(seed):
 
 def test_nan_scores_are_not_detected(seed):
     fed = predictions(np.random.default_rng(seed))
-    net = bind(
-        over(
-            "DetectionOutput",
-            f"num_classes: {CLASSES}",
-            **{n: a.shape for n, a in fed.items()},
-        ),
-        "TEST",
-    )
+    net = detector("", fed)
     fed["conf"][:, ::2] = np.nan
     forward(net, **fed)
     assert np.isfinite(net.blobs["y"]).all()
@@ -126,7 +123,7 @@ def fed(seed):
 def test_a_batch_without_objects_has_no_loss(fed, mining):
     net = loss_net(f"mining_type: {mining}")
     assert run(net, **{**fed, "label": np.full(LOSS["label"], -1.0)}) == 0
-    assert not any(np.any(net.diff[net.graph.values[name]]) for name in ("loc", "conf"))
+    assert not any(np.any(slopes(net, name)) for name in ("loc", "conf"))
 
 
 def test_objects_without_area_and_outside_match_nothing(fed):
@@ -139,12 +136,11 @@ def test_objects_without_area_and_outside_match_nothing(fed):
 
 def test_suppression_before_mining_spreads_the_negatives(fed):
     fed["label"][..., 3:7] = fed["prior"][0, 0, :4]  # one prior fits all objects
-    plain, spread = loss_net("neg_overlap: 0.9"), loss_net("neg_overlap: 0.9 nms_param { nms_threshold: 0.05 } "
-                                                           "use_prior_for_nms: true")  # fmt: skip
     chosen = []
-    for net in (plain, spread):
+    for more in ("", "nms_param { nms_threshold: 0.05 } use_prior_for_nms: true"):
+        net = loss_net(f"neg_overlap: 0.9 {more}")
         run(net, **fed)
-        chosen.append(np.any(net.diff[net.graph.values["conf"]].reshape(2, 6, 3), -1).sum())
+        chosen.append(np.any(slopes(net, "conf").reshape(2, 6, 3), -1).sum())
     assert chosen[1] < chosen[0]
 
 
@@ -194,14 +190,11 @@ test_mistakes_in_detectors = mistaken(
         "map_object_to_agnostic needs 2 classes",
         *LOSS.values(),
     ),
+    wrong("DetectionEvaluate", "num_classes: 3 overlap_threshold: @0", "a bad overlap_threshold", *SCORED),
+    wrong("DetectionEvaluate", 'num_classes: 3 ap_version: @"12"', "an unknown ap_version", *SCORED),
     wrong(
-        "DetectionEvaluate",
-        "num_classes: 3 overlap_threshold: @0",
-        "a bad overlap_threshold",
-        (1, 1, 4, 7),
-        (1, 1, 4, 8),
+        "DetectionOutput", "num_classes: 3", "1×24: 4 offsets for each of 6 priors", (1, 20), (1, 18), (1, 2, 24), at=0
     ),
-    wrong("DetectionEvaluate", 'num_classes: 3 ap_version: @"12"', "an unknown ap_version", (1, 1, 4, 7), (1, 1, 4, 8)),
 )
 
 
@@ -222,15 +215,6 @@ test_mistakes_in_refining = mistaken(
 )
 
 
-def test_shapes_that_do_not_fit():
-    body = "detection_output_param { num_classes: 3 }"
-    text = inputs(loc=(1, 20), conf=(1, 18), prior=(1, 2, 24))
-    text += (
-        'layer { name: "l" type: "DetectionOutput" bottom: @"loc" bottom: "conf" bottom: "prior" top: "y" ' + body + "}"
-    )
-    mistakes(text, "expected 1×24: 4 offsets for each of 6 priors")
-
-
 @pytest.fixture
 def saved(tmp_path):
     text = "".join(f'item {{ name: "{n}" label: {i} }}\n' for i, n in enumerate(("none", "cat", "dog", "fox")))
@@ -245,9 +229,7 @@ def saved(tmp_path):
 def test_files_of_detections(tmp_path, saved, seed):
     fed = predictions(np.random.default_rng(seed), 2)
     for kind in ("VOC", "COCO", "ILSVRC"):
-        body = f'num_classes: {CLASSES} keep_top_k: 5 save_output_param {{ {saved} output_format: "{kind}" }}'
-        text = over("DetectionOutput", f"detection_output_param {{ {body} }}", **{n: a.shape for n, a in fed.items()})
-        net = bind(text, "TEST")
+        net = detector(f'keep_top_k: 5 save_output_param {{ {saved} output_format: "{kind}" }}', fed)
         forward(net, **fed)
     rows = net.blobs["y"][0, 0]
     records = json.loads((tmp_path / "out" / "found_.json").read_text())
@@ -268,7 +250,7 @@ def test_pixels_of_name_size_file(tmp_path, saved, seed):
     known = np.array([[0, 1, 0, 0.02, 0.0, 0.1, 0.1, 0]])
     rights = []
     for more in ("", f'name_size_file: "{tmp_path}/sizes.txt"'):
-        body = f"detection_evaluate_param {{ num_classes: 2 overlap_threshold: 0.805 {more} }}"
+        body = f"num_classes: 2 overlap_threshold: 0.805 {more}"
         net = bind(over("DetectionEvaluate", body, a=(1, 1, 1, 7), b=(1, 1, 1, 8)), "TEST")
         forward(net, a=actual.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
         rights.append(net.blobs["y"][0, 0, 1, 3])

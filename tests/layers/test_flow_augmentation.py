@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, layer, mistaken
+from textnet import bind, forward, inputs, layer, mistaken
 
 from caffelite.families.flow.coefficients import INDEX, IS_FACTOR, NAMES, values
 from caffelite.net import parameters
@@ -15,14 +15,12 @@ IMAGES = (4, 3, 6, 5)
 
 def augmentation(body, kind="DataAugmentation", bottoms=("x",), tops="y", more="", **shapes):
     shapes = shapes or {"x": IMAGES}
-    return inputs(**shapes) + layer(
-        kind, *bottoms, tops=tops, body=f"augmentation_param {{ {body} }} {more}", name="augment"
-    )
+    body = f"augmentation_param {{ {body} }} {more}"
+    return inputs(**shapes) + layer(kind, *bottoms, tops=tops, body=body, name="augment")
 
 
 def outputs(net, **fed):
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     return {name: net.dev.download(net.blobs[name]) for name in ("y", "v") if name in net.blobs}
 
 

@@ -7,7 +7,7 @@ import pytest
 from devices.host.backend import HostBackend
 from layer_row import FILL, Row
 from layer_rows import ROWS
-from textnet import assert_slope, bind, feed, inputs, run
+from textnet import assert_slope, bind, feed, forward, inputs, layer, over, run
 
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU, count
@@ -20,11 +20,9 @@ every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 @functools.cache
 def opened(kind: str, dtype: str, precision: str = "fp32"):
     """A device, for all rows the same."""
-    return (
-        open_device(None, dtype)
-        if kind == "cpu"
-        else GPU(0, dtype, HostBackend() if kind == "host" else None, precision)
-    )
+    if kind == "cpu":
+        return open_device(None, dtype)
+    return GPU(0, dtype, HostBackend() if kind == "host" else None, precision)
 
 
 @pytest.fixture(
@@ -62,25 +60,10 @@ def assert_forward(row: Row, rng, dev, batch: int | None = None, rtol: float = 1
 # A label gives no score, the columns of a pad are 0, as is what Upsample adds, the samples of a batch share their
 # moments, a batch of states has N second, a dropped value is a constant, some layers move samples or have several in a
 # row, a loss of flows does not count what is NaN, and a mask leaves one capsule.
-UNLIKE = (
-    "Im2col",
-    "BatchNorm",
-    "BN",
-    "BNConv",
-    "LSTMUnit",
-    "Upsample",
-    "Padding",
-    "Unpooling",
-    "Lstm",
-    "Reverse",
-    "Transpose",
-    "SeLuDropout",
-    "CapsuleMask",
-    "ConvLSTM",
-    "DenseBlock",
-    "L1Loss of flows",
-    "L1Loss of lengths",
-)
+UNLIKE = {
+    *"Im2col BatchNorm BN BNConv LSTMUnit Upsample Padding Unpooling Lstm Reverse Transpose SeLuDropout".split(),
+    *("CapsuleMask", "ConvLSTM", "DenseBlock", "L1Loss of flows", "L1Loss of lengths"),
+}
 
 
 def assert_nan_is_not_hidden(row: Row, net, fed) -> None:
@@ -96,7 +79,7 @@ def assert_nan_is_not_hidden(row: Row, net, fed) -> None:
 @every_row
 def test_forward(row, rng, kind):
     net, fed = assert_forward(row, rng, opened(kind, "float64"))
-    judged = row.differentiable and row.bottoms and 0 not in row.constant and not {row.kind, str(row)} & {*UNLIKE}
+    judged = row.differentiable and row.bottoms and 0 not in row.constant and not {row.kind, str(row)} & UNLIKE
     if kind == "cpu" and judged and row.name != "of blobs":  # a row of weights reaches every sample
         assert_nan_is_not_hidden(row, net, fed)
 
@@ -152,11 +135,11 @@ def assert_backward_reads_no_more_than_it_says(net) -> None:
         return value.node.reads_top(value.top) or any(node.reads_bottom(i) for node, i in value.readers)
 
     run(net)
-    layer = next(n for n in net.graph.nodes if n.name == "layer")
-    spots = [net.params.diff, *(net.diff[b] for b in layer.bottoms if b in net.diff)]
+    node = next(n for n in net.graph.nodes if n.name == "layer")
+    spots = [net.params.diff, *(net.diff[b] for b in node.bottoms if b in net.diff)]
     expected = [s.copy() for s in spots]
     reads = {net.compiled.data[v] for n in net.graph.nodes for v in n.tops if read(v)}
-    for value in {*layer.bottoms, *layer.tops}:
+    for value in {*node.bottoms, *node.tops}:
         if net.compiled.data[value] not in reads:
             net.data[value].fill(np.nan)
     net.backward()
@@ -170,16 +153,11 @@ def assert_backward_reads_no_more_than_it_says(net) -> None:
 def test_in_place_gives_the_same(kind, rng):
     """Over a layer of its own, whose output nobody else reads: the request is granted where backward can do without the
     bottom."""
-    head = inputs(x=(3, 4), target=(3, 5))
-    head += (
-        f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "h" inner_product_param {{ num_output: 5 '
-        f"{FILL} }} }}\n"
-    )
+    head = inputs(x=(3, 4), target=(3, 5)) + layer("InnerProduct", "x", body=f"num_output: 5 {FILL}", tops="h")
     fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 5))}
     actual = {}
     for top in "hy":
-        text = head + f'layer {{ name: "layer" type: "{kind}" bottom: "h" top: "{top}" }}\n'
-        text += f'layer {{ name: "loss" type: "EuclideanLoss" bottom: "{top}" bottom: "target" top: "loss" }}'
+        text = head + layer(kind, "h", tops=top) + layer("EuclideanLoss", top, "target", tops="loss")
         net = bind(text, fuse=False)
         feed(net, **fed)
         actual[top] = (run(net), net.params.diff.copy())
@@ -190,28 +168,14 @@ def test_in_place_gives_the_same(kind, rng):
         np.testing.assert_array_equal(of_one, of_both)
 
 
-@pytest.mark.parametrize("nan", ["all", "own", "rival"])
-def test_accuracy_never_counts_nan_as_right(nan):
-    net = bind(
-        inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST"
-    )
-    scores = np.array([[0.0, 9.0, 1.0]])
-    feed(net, x=scores, t=np.array([1.0]))
-    net.forward()
-    assert net.blobs["y"] == 1
-    scores[0, {"all": slice(None), "own": 1, "rival": 2}[nan]] = np.nan
-    feed(net, x=scores)
-    net.forward()
-    assert net.blobs["y"] == 0
-
-
-def test_accuracy_counts_a_tie_as_wrong():
-    net = bind(
-        inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST"
-    )
-    feed(net, x=np.array([[1.0, 1.0, 0.0]]), t=np.array([0.0]))
-    net.forward()
-    assert net.blobs["y"] == 0
+@pytest.mark.parametrize(
+    ("scores", "right"),
+    [([0, 9, 1], 1), ([np.nan] * 3, 0), ([0, np.nan, 1], 0), ([0, 9, np.nan], 0), ([0, 1, 1], 0), ([1, 1, 0], 0)],
+)
+def test_accuracy_counts_neither_nan_nor_a_tie_as_right(scores, right):
+    net = bind(over("Accuracy", x=(1, 3), t=(1,)), "TEST")
+    forward(net, x=np.array([scores], float), t=1)
+    assert net.blobs["y"] == right
 
 
 # labels
@@ -220,32 +184,22 @@ def test_accuracy_counts_a_tie_as_wrong():
 @pytest.mark.parametrize("kind", ["SoftmaxWithLoss", "Accuracy"])
 @pytest.mark.parametrize("label", [3, -1, np.nan])
 def test_labels_out_of_range(kind, label):
-    text = inputs(x=(4, 3), t=(4,)) + f'layer {{ name: "layer" type: "{kind}" bottom: "x" bottom: "t" top: "y" }}'
-    net = bind(text)
-    feed(net, x=np.zeros((4, 3)), t=np.array([0, 2, label, 1]))
-    net.forward()
-    message = (
-        'layer "layer" .*: a label in bottom "t" is no class .sample 2 of the batch.; expected integers 0 '
-        'to 2, the channels of "x"'
-    )
+    net = bind(over(kind, x=(4, 3), t=(4,)))
+    forward(net, x=0, t=np.array([0, 2, label, 1]))
+    message = 'layer "layer" .*: a label in bottom "t" is no class .sample 2 of the batch.; expected integers 0 to 2, '
+    message += 'the channels of "x"'
     with pytest.raises(CaffeliteError, match=message) as caught:
         net.check_faults()
     assert str(caught.value).startswith("net.prototxt:3:1: ")
 
 
 def test_labels_out_of_range_of_pixels():
-    text = (
-        inputs(x=(2, 3, 4), t=(2, 4))
-        + 'layer { name: "layer" type: "SoftmaxWithLoss" bottom: "x" bottom: "t" top: "y" loss_param { ignore_label: '
-        "255 } }"
-    )
-    net, given = bind(text), np.zeros((2, 4))
-    given[0, 1] = 255
-    feed(net, x=np.zeros((2, 3, 4)), t=given)
-    net.forward()
+    net = bind(over("SoftmaxWithLoss", "loss_param { ignore_label: 255 }", x=(2, 3, 4), t=(2, 4)))
+    labels = np.zeros((2, 4))
+    labels[0, 1] = 255
+    forward(net, x=0, t=labels)
     net.check_faults()
-    given[1, 2] = 3
-    feed(net, t=given)
-    net.forward()
+    labels[1, 2] = 3
+    forward(net, t=labels)
     with pytest.raises(CaffeliteError, match="sample 1 of the batch, position 2"):
         net.check_faults()

@@ -2,20 +2,15 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, forward, inputs, run
+from textnet import bind, feed, forward, inputs, judged, over, run, slopes, wired
 
 from caffelite.errors import CaffeliteError
 
 SHAPE = (4, 3, 2, 5)
-LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
 
 
-def norm(body: str = "", more: str = "") -> str:
-    return (
-        inputs(x=SHAPE)
-        + f'layer {{ name: "n" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param {{ {body} }} }}'
-        + more
-    )
+def norm(body: str = "", tops: str = "y") -> str:
+    return over("BatchNorm", f"batch_norm_param {{ {body} }}", tops, x=SHAPE)
 
 
 def test_running_moments(rng):
@@ -31,7 +26,7 @@ def test_running_moments(rng):
 
 
 def test_one_number_a_channel_has_no_infinite_variance():
-    net = bind(inputs(x=(1, 2)) + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "y" }')
+    net = bind(over("BatchNorm", x=(1, 2)))
     forward(net, x=np.ones((1, 2)))
     assert (net.params.blobs[1] == 0).all() and (net.blobs["y"] == 0).all()
 
@@ -52,26 +47,20 @@ def test_stored_moments(phase, body, rng):
 @pytest.mark.parametrize("value", [0.0, 2.0])
 def test_learnt_scale_and_bias(phase, value, rng):
     """Against a Scale layer after it: the same loss and gradients, also where a scale is 0 and y has lost x."""
-    target = (
-        'layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y" inner_product_param { num_output: 2 } }' + LOSS
-    )
-    head = inputs(x=SHAPE, t=(4, 2)) + "force_backward: true\n"
-    one = head + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "s" batch_norm_param { scale_bias: true } }'
-    two = head + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "n" }'
-    two += 'layer { name: "s" type: "Scale" bottom: "n" top: "s" scale_param { bias_term: true } }'
+    one = norm("scale_bias: true", "s")
+    two = norm(tops="n") + wired("Scale", "n", "s", "bias_term: true")
     fed = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=(4, 2))}
     start = [rng.normal(size=3), 0.5 + rng.random(3), np.array([2.5]), np.array([value, 1, 3]), rng.normal(size=3)]
     start += [rng.normal(size=(2, 30)), rng.normal(size=2)]
     actual = []
     for text in (one, two):
-        net = bind(text + target, phase, keep=True)
+        net = bind(judged(text + wired("InnerProduct", "s", "y", "num_output: 2")), phase, keep=True)
         for blob, values in zip(net.params.blobs, start, strict=True):
             blob[...] = values
         feed(net, **fed)
         for _ in range(2):
             loss = run(net)
-        x = net.graph.values["x"]
-        actual.append([loss, net.params.diff.copy(), net.diff[x], *net.params.blobs[:3]])
+        actual.append([loss, net.params.diff.copy(), slopes(net), *net.params.blobs[:3]])
     for mine, theirs in zip(*actual, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
     assert np.count_nonzero(actual[0][1]) == 68, "all that learn"
@@ -96,9 +85,8 @@ def test_scale_and_bias_that_are_configured(body, shapes):
 
 
 def test_rates_of_a_learnt_scale():
-    text = norm("scale_bias: true").replace(
-        'top: "y"', 'top: "y" param { } param { } param { } param { lr_mult: 3 } param { decay_mult: 0 }'
-    )
+    body = "param { } param { } param { } param { lr_mult: 3 } param { decay_mult: 0 }"
+    text = over("BatchNorm", body + " batch_norm_param { scale_bias: true }", x=SHAPE)
     actual = bind(text).graph.parameters
     assert [(p.lr_mult, p.decay_mult) for p in actual] == [(0, None)] * 3 + [(3, None), (None, 0)]
 
@@ -115,11 +103,10 @@ FREE = "param { } " * 3 + 'param { name: "s" } param { name: "b" }'
 )
 def test_gradients_of_shared_parameters_add_up(kind, body, rng):
     """Of two layers that do the same, twice that of one."""
-    layer = 'layer {{ name: "n{0}" type: "' + kind + '" bottom: "x" top: "y{0}" {1} }}'
-    loss = 'layer {{ name: "loss{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t" top: "loss{0}" }}'
+    layers = [wired(kind, "x", f"y{i}", body) + wired("EuclideanLoss", f"y{i} t", f"loss{i}") for i in range(2)]
     fed, actual = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=SHAPE)}, []
     for count in (1, 2):
-        net = bind(inputs(x=SHAPE, t=SHAPE) + "".join(layer.format(i, body) + loss.format(i) for i in range(count)))
+        net = bind(inputs(x=SHAPE, t=SHAPE) + "".join(layers[:count]))
         run(net, **fed)
         actual.append([net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters) if p.name])
     for one, two in zip(*actual, strict=True):
@@ -142,12 +129,10 @@ def test_moments_of_this_batch_in_test(rng):
 @pytest.mark.parametrize("body", ["", "use_global_stats: true"])
 @pytest.mark.parametrize("top", ["x", "y"])
 def test_gradient_with_stored_moments_and_in_place(body, top, rng):
-    text = "force_backward: true\n" + inputs(t=SHAPE)
-    text += norm(body, LOSS.replace('"y"', f'"{top}"')).replace('top: "y"', f'top: "{top}"')
-    net, x, t = bind(text), rng.normal(size=SHAPE), rng.normal(size=SHAPE)
+    net, x, t = bind(judged(norm(body, top), t=top)), rng.normal(size=SHAPE), rng.normal(size=SHAPE)
     for blob in net.params.blobs:
         blob[...] = 0.5 + rng.random(blob.shape)
-    value = net.graph.nodes[1].tops[0]
+    value = net.graph.nodes[0].tops[0]
 
     def loss(x):
         stored = net.params.data.copy()
@@ -173,38 +158,23 @@ def test_nan_stays_in_its_channel():
 @pytest.mark.parametrize("kind", ["Scale", "Bias"])
 @pytest.mark.parametrize(("axis", "shape"), [(1, (3,)), (-2, (2, 5)), (2, (2,)), (0, SHAPE), (0, ())])
 def test_a_second_bottom_at_any_axis(kind, axis, shape, rng):
-    body = f"{kind.lower()}_param {{ axis: {axis} }}"
-    text = (
-        "force_backward: true\n" + inputs(x=SHAPE, s=shape, t=SHAPE)
-        if shape
-        else "force_backward: true\n" + inputs(x=SHAPE, t=SHAPE)
-    )
-    if not shape:
-        text += 'layer { name: "s" type: "Input" top: "s" input_param { shape { } } }'
-    text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "s" top: "y" {body} }}' + LOSS
-    net = bind(text, keep=True)
+    net = bind(judged(over(kind, f"axis: {axis}", x=SHAPE, s=shape)), keep=True)
     fed = {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)}
     run(net, **fed)
     spread = fed["s"].reshape((1,) * (axis % 4) + shape + (1,) * (4 - axis % 4 - len(shape)))
-    values = net.graph.values
     expected = fed["x"] * spread if kind == "Scale" else fed["x"] + spread
     np.testing.assert_allclose(net.blobs["y"], expected, rtol=1e-12)
     dy = (expected - fed["t"]) / 4
-    np.testing.assert_allclose(net.diff[values["x"]], dy * spread if kind == "Scale" else dy, rtol=1e-10)
+    np.testing.assert_allclose(slopes(net), dy * spread if kind == "Scale" else dy, rtol=1e-10)
     each = dy * fed["x"] if kind == "Scale" else dy
     others = tuple(a for a in range(4) if not axis % 4 <= a < axis % 4 + len(shape))
-    np.testing.assert_allclose(net.diff[values["s"]], each.sum(others), rtol=1e-10)
+    np.testing.assert_allclose(slopes(net, "s"), each.sum(others), rtol=1e-10)
 
 
 def test_numbers_that_name_no_row():
-    text = (
-        inputs(x=(2, 3))
-        + 'layer { name: "e" type: "Embed" bottom: "x" top: "y" embed_param { input_dim: 4 num_output: 2 } }'
-    )
-    net = bind(text)
+    net = bind(over("Embed", "input_dim: 4 num_output: 2", x=(2, 3)))
     for bad in (4, -1, np.nan):
-        net = bind(text)
         forward(net, x=np.array([[0, 3, 1], [2, bad, 4]]))
-        message = r'layer "e" .Embed.: a number in bottom "x" names no row .at .1, 1..; expected integers 0 to 3'
+        message = r'layer "layer" .Embed.: a number in bottom "x" names no row .at .1, 1..; expected integers 0 to 3'
         with pytest.raises(CaffeliteError, match=message):
             net.check_faults()

@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from textnet import bind, build, forward, inputs, run
+from textnet import bind, build, forward, inputs, judged, run, slopes, wired
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, user_modules
@@ -52,12 +52,8 @@ def write(tmp_path, monkeypatch, request):
 
 
 def layer(module: str, kind: str, shape=(2, 3), more: str = "", top: str = "y", bottom: str = "x") -> str:
-    wiring = f'bottom: "{bottom}"' * bool(bottom) + f' top: "{top}"' * bool(top)
-    param = f'python_param {{ module: "{module}" layer: "{kind}" {more} }}'
-    return (inputs(x=shape) if bottom else "") + f'layer {{ name: "p" type: "Python" {wiring} {param} }}\n'
-
-
-LOSS = 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "j" }'
+    code = wired("Python", bottom, top, f'module: "{module}" layer: "{kind}" {more}', name="p")
+    return inputs(x=shape) * bool(bottom) + code
 
 
 def on_a_gpu(text: str) -> Net:
@@ -67,12 +63,11 @@ def on_a_gpu(text: str) -> Net:
 
 @pytest.mark.parametrize("make", [bind, on_a_gpu])
 def test_forward_and_gradient(make, write):
-    text = "force_backward: true\n" + layer(write(SQUARE), "Square", more='param_str: "0.5"') + inputs(t=(2, 3)) + LOSS
+    text = judged(layer(write(SQUARE), "Square", more='param_str: "0.5"'))
     net, x, t = make(text), np.arange(6.0).reshape(2, 3) - 2, np.ones((2, 3))
     run(net, x=x, t=t)
-    values = net.graph.values
     np.testing.assert_allclose(net.dev.download(net.loss)[0], ((x**2 / 2 - t) ** 2).sum() / 4)
-    np.testing.assert_allclose(net.dev.download(net.diff[values["x"]]), (x**2 / 2 - t) / 2 * x)
+    np.testing.assert_allclose(net.dev.download(slopes(net)), (x**2 / 2 - t) / 2 * x)
 
 
 def test_what_blobs_tell(write):
@@ -107,7 +102,7 @@ def test_parameters(write):
             def backward(self, top, propagate_down, bottom):
                 self.blobs[0].diff[...] += top[0].diff.sum(0)
     """)
-    net = bind(layer(module, "Shift") + inputs(t=(2, 3)) + LOSS)
+    net = bind(judged(layer(module, "Shift")), keep=True)
     run(net, x=np.zeros((2, 3)), t=np.zeros((2, 3)))
     assert net.blobs["y"].tolist() == [[1, 2, 3]] * 2 and net.params.blobs[0].tolist() == [1, 2, 3]
     assert net.params.diffs[0].tolist() == [1, 2, 3]
@@ -156,9 +151,7 @@ def no_caffe(monkeypatch):
 
 
 def test_files_that_import_caffe_for_its_layer(write, no_caffe):
-    text = SQUARE.replace("import numpy as np", "import caffe\n    import numpy as np").replace(
-        "(object)", "(caffe.Layer)"
-    )
+    text = SQUARE.replace("import numpy", "import caffe\n    import numpy").replace("(object)", "(caffe.Layer)")
     package = importlib.import_module("caffelite.pycaffe")
     assert bind(layer(write(text), "Square")).blobs["y"].shape == (2, 3)
     assert "caffe" not in sys.modules
@@ -219,15 +212,11 @@ def test_mistakes_while_running(write, method, line):
             def helper(self):
                 {"raise KeyError('gone')" if method == "backward" else "import json; json.loads('')"}
     """)
-    text = "force_backward: true\n" + layer(module, "Bad") + inputs(t=(2, 3)) + LOSS
-    net = bind(text)
+    net = bind(judged(layer(module, "Bad")))
     with pytest.raises(CaffeliteError) as caught:
         run(net)
-    expected = (
-        "Bad.backward raised KeyError: 'gone'"
-        if method == "backward"
-        else "Bad.forward raised JSONDecodeError: Expecting value"
-    )
+    mistakes = {"backward": "KeyError: 'gone'", "forward": "JSONDecodeError: Expecting value"}
+    expected = f"Bad.{method} raised {mistakes[method]}"
     assert str(caught.value).startswith('net.prototxt:3:1: layer "p" (Python): ' + expected)
     assert str(caught.value).endswith(f"{module}.py:12)")
 
@@ -249,16 +238,15 @@ def test_top_changes_its_shape_while_running(make, write):
             def backward(self, top, propagate_down, bottom):
                 bottom[0].diff[...] = top[0].diff.sum()
     """)
-    loss = 'layer { name: "j" type: "Reduction" bottom: "z" top: "j" loss_weight: 1 }'
-    double = 'layer { name: "z" type: "Power" bottom: "y" top: "z" power_param { scale: 2 } }'
-    net = make("force_backward: true\n" + layer(module, "Grow") + double + loss)
+    double = wired("Power", "y", "z", "scale: 2") + wired("Reduction", "z", "j", "loss_weight: 1")
+    net = make("force_backward: true\n" + layer(module, "Grow") + double)
     for rows, value in ((2, 2), (3, 3), (2, 4)):
         net.clear_loss()
         net.forward()
         assert net.dev.download(net.blobs["z"]).tolist() == [[2 * value] * 3] * rows
         net.backward()
         assert net.dev.download(net.loss)[0] == 6 * value * rows
-        assert (net.dev.download(net.diff[net.graph.values["x"]]) == 6 * rows).all()
+        assert (net.dev.download(slopes(net)) == 6 * rows).all()
 
 
 def test_empty_top_is_an_error(write):
@@ -331,5 +319,5 @@ def test_modules_that_do_not_import(write, text, part):
 
 def test_without_backward_there_is_no_gradient(write):
     module = write(SQUARE[: SQUARE.index("        def backward")])
-    net = bind(layer(module, "Square") + inputs(t=(2, 3)) + LOSS)
+    net = bind(layer(module, "Square") + inputs(t=(2, 3)) + wired("EuclideanLoss", "y t", "loss"))
     assert not net.compiled.backward

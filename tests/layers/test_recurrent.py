@@ -5,8 +5,9 @@ import engines
 import numpy as np
 import pytest
 import reference
+import textnet
 from layer_row import FILL
-from textnet import assert_slope, bind, feed, forward, inputs, mistaken, run, wrong
+from textnet import assert_slope, bind, feed, forward, mistaken, over, run, wrong
 
 T, N, K, D = 5, 3, 4, 2
 CONT = np.ones((T, N))
@@ -22,15 +23,9 @@ def net_text(kind: str, static: bool, exposed: bool, judged: bool = True, batch:
     below = {"x": (T, batch, 2, 2), "cont": (T, batch)} | ({"s": (batch, 3)} if static else {})
     below |= {f"s{i}": (1, batch, D) for i in range(states)}
     tops = ["y", *(f"y{i}" for i in range(states))]
-    text = inputs(**below) + f'layer {{ name: "l" type: "{kind}" ' + " ".join(f'bottom: "{b}"' for b in below) + " "
-    text += " ".join(f'top: "{t}"' for t in tops)
-    text += f" recurrent_param {{ num_output: {D} {FILL} {'expose_hidden: true' if exposed else ''} }} }}\n"
-    if judged:
-        shapes = [(T, batch, D)] + [(1, batch, D)] * states
-        text = "force_backward: true\n" + text + inputs(**{f"t_{t}": s for t, s in zip(tops, shapes, strict=True)})
-        for t in tops:
-            text += f'layer {{ name: "j{t}" type: "EuclideanLoss" bottom: "{t}" bottom: "t_{t}" top: "j{t}" }}\n'
-    return text
+    body = f"num_output: {D} {FILL} {'expose_hidden: true' if exposed else ''}"
+    text = over(kind, body, " ".join(tops), **below)
+    return textnet.judged(text, **{f"t_{top}": top for top in tops}) if judged else text
 
 
 def draw(net, rng) -> dict[str, np.ndarray]:
@@ -118,9 +113,8 @@ def test_bf16_is_near(static, rng):
         if precision == "bf16":
             net.blobs["x"].fill(np.nan)
         net.backward()
-        actual.append(
-            np.concatenate([net.params.diff, *(net.diff[v].ravel() for v in net.diff if v.name in ("x", "s0", "s1"))])
-        )
+        of_bottoms = [net.diff[v].ravel() for v in net.diff if v.name in ("x", "s0", "s1")]
+        actual.append(np.concatenate([net.params.diff, *of_bottoms]))
     half, full = actual
     assert (half != full).any()
     np.testing.assert_allclose(half, full, atol=0.02 * np.abs(full).max())

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 from rows_yolo import BIASES, OUTPUT, OUTPUT_3, REGION, V3, region_errors, true_boxes, yolo_errors
-from textnet import bind, forward, inputs, mistakes, over, slopes
+from textnet import bind, body_of, forward, mistaken, over, slopes, wrong
 
 from caffelite.errors import CaffeliteError
 from caffelite.families.yolo import grids
@@ -12,10 +12,9 @@ from caffelite.families.yolo import grids
 SHAPE = (2, 16, 3, 4)
 
 
-def loss_net(kind: str, field: str, body: str, labels: tuple[int, ...] = (2, 15)):
-    text = "force_backward: true\n" + inputs(x=SHAPE, label=labels)
-    text += f'layer {{ name: "loss" type: "{kind}" bottom: "x" bottom: "label" top: "l" loss_weight: 2 '
-    return bind(f"{text} {field} {{ {body} }} }}", keep=True)
+def loss_net(kind: str, body: str, labels: tuple[int, ...] = (2, 15)):
+    text = over(kind, f"{body_of(kind, body)} loss_weight: 2", "l", x=SHAPE, label=labels)
+    return bind("force_backward: true\n" + text, keep=True)
 
 
 def gradient(net, x, label) -> np.ndarray:
@@ -26,7 +25,7 @@ def gradient(net, x, label) -> np.ndarray:
 
 def test_region_gradient_is_the_errors(rng):
     x, label = rng.normal(size=SHAPE), true_boxes(rng, (2, 15))
-    actual = gradient(loss_net("RegionLoss", "region_loss_param", REGION), x, label)
+    actual = gradient(loss_net("RegionLoss", REGION), x, label)
     np.testing.assert_allclose(actual, region_errors(x, label, True).reshape(SHAPE), rtol=1e-9, atol=1e-12)
 
 
@@ -34,7 +33,7 @@ def test_region_gradient_is_the_errors(rng):
 def test_yolo_gradient_is_the_errors(rng, logic):
     x, label = rng.normal(size=SHAPE), true_boxes(rng, (2, 15))
     body = V3 + f" use_logic_gradient: {'true' if logic else 'false'}"
-    actual = gradient(loss_net("Yolov3", "yolov3_param", body), x, label)
+    actual = gradient(loss_net("Yolov3", body), x, label)
     expected = yolo_errors(x, label)
     if logic:
         s = 1 / (1 + np.exp(-x.reshape(expected.shape)))
@@ -83,7 +82,7 @@ def test_iou_losses_of_a_box_that_is_there_twice(rng, kind, accumulate):
     label = np.zeros((2, 3, 5))
     label[1, :2] = truth
     more = f"iou_normalizer: 4 max_delta: 1.5 accumulate: {'true' if accumulate else 'false'} iou_thresh: 1"
-    net = loss_net("Yolov3", "yolov3_param", f"{V3} iou_loss: {kind} {more}")
+    net = loss_net("Yolov3", f"{V3} iou_loss: {kind} {more}")
     actual = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)
     t = x.reshape(2, 2, 8, 3, 4)[1, 0, :, 1, 1]
     s = 1 / (1 + np.exp(-t))
@@ -100,7 +99,7 @@ def test_iou_losses_of_a_box_that_is_there_twice(rng, kind, accumulate):
 def test_focal_loss_of_classes(rng):
     x, label = rng.normal(size=SHAPE), np.zeros((2, 3, 5))
     label[0, 0] = [1, 0.4, 0.45, 16 / 32, 6 / 24]
-    net = loss_net("Yolov3", "yolov3_param", f"{V3} use_focal_loss: true class_scale: 3")
+    net = loss_net("Yolov3", f"{V3} use_focal_loss: true class_scale: 3")
     actual = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)[0, 0, 5:, 1, 1]
     p = 1 / (1 + np.exp(-x.reshape(2, 2, 8, 3, 4)[0, 0, 5:, 1, 1]))
     focal = -(1 - p[1]) * (2 * p[1] * np.log(p[1]) + p[1] - 1)
@@ -115,17 +114,15 @@ def test_labels_of_annotated_data(rng):
         for kind, px, py, w, h in table[:2]:
             rows.append([image, kind + 1, 0, px - w / 2, py - h / 2, px + w / 2, py + h / 2, 0])
     annotated = np.reshape(rows, (1, 1, 5, 8))
-    nets = [loss_net("Yolov3", "yolov3_param", V3, shape) for shape in ((2, 15), (1, 1, 5, 8))]
+    nets = [loss_net("Yolov3", V3, shape) for shape in ((2, 15), (1, 1, 5, 8))]
     actual = [gradient(net, x, given).copy() for net, given in zip(nets, (label, annotated), strict=True)]
     np.testing.assert_allclose(*actual, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "body"), [("RegionLoss", "region_loss_param", REGION), ("Yolov3", "yolov3_param", V3)]
-)
-def test_boxes_that_do_not_count(rng, kind, field, body):
+@pytest.mark.parametrize(("kind", "body"), [("RegionLoss", REGION), ("Yolov3", V3)])
+def test_boxes_that_do_not_count(rng, kind, body):
     """No boxes at all, a centre outside the image, no height, a height that is infinite: as if there were none."""
-    net, x = loss_net(kind, field, body), rng.normal(size=SHAPE)
+    net, x = loss_net(kind, body), rng.normal(size=SHAPE)
     empty = gradient(net, x, np.zeros((2, 15))).copy()
     assert np.isfinite(empty).all() and np.abs(empty).max() > 0
     for box in ([1, 1.5, 0.5, 0.2, 0.2], [1, -0.1, 0.5, 0.2, 0.2], [1, 0.5, 0.5, 0.2, 0], [1, 0.5, 0.5, 0.2, np.inf]):
@@ -138,13 +135,13 @@ def test_boxes_that_do_not_count(rng, kind, field, body):
         net.check_faults()
 
 
-def output_net(kind: str, field: str, body: str, *shapes: tuple[int, ...]):
-    return bind(over(kind, f"{field} {{ {body} }}", **{f"x{i}": shape for i, shape in enumerate(shapes)}), "TEST")
+def output_net(kind: str, body: str, *shapes: tuple[int, ...]):
+    return bind(over(kind, body, **{f"x{i}": shape for i, shape in enumerate(shapes)}), "TEST")
 
 
 def test_detections_follow_the_data(rng):
     """From many boxes to none and back, within the memory planned at first."""
-    net = output_net("YoloDetectionOutput", "yolo_detection_output_param", OUTPUT, SHAPE)
+    net = output_net("YoloDetectionOutput", OUTPUT, SHAPE)
     rows = []
     for level in (5.0, -50.0, 5.0):
         x = rng.normal(size=SHAPE)
@@ -157,7 +154,7 @@ def test_detections_follow_the_data(rng):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e9])
 def test_predictions_that_are_not_finite_give_no_boxes(value):
-    net = output_net("Yolov3DetectionOutput", "yolov3_detection_output_param", OUTPUT_3, (1, 8, 3, 4), (1, 8, 2, 2))
+    net = output_net("Yolov3DetectionOutput", OUTPUT_3, (1, 8, 3, 4), (1, 8, 2, 2))
     x = np.full((1, 8, 3, 4), 3.0)
     x[0, 2:4] = value
     forward(net, x0=x, x1=np.full((1, 8, 2, 2), -50.0))
@@ -166,12 +163,7 @@ def test_predictions_that_are_not_finite_give_no_boxes(value):
 
 def test_gaussian_boxes():
     body = OUTPUT_3.replace("mask: 1", "").replace("anchors_scale: 16 anchors_scale: 16", "anchors_scale: 16")
-    net = output_net(
-        "Yolov3DetectionOutput",
-        "yolov3_detection_output_param",
-        body + " mask_group_num: 1 gaussian_box: true",
-        (1, 12, 1, 1),
-    )
+    net = output_net("Yolov3DetectionOutput", body + " mask_group_num: 1 gaussian_box: true", (1, 12, 1, 1))
     x = np.zeros((1, 12, 1, 1))
     x[0, :, 0, 0] = [0, 1, 0.5, 1, 0.25, 1, -0.25, 1, 4, 5, -9, -9]
     forward(net, x0=x)
@@ -181,38 +173,27 @@ def test_gaussian_boxes():
     np.testing.assert_allclose(net.blobs["y"], [[[row]]], rtol=1e-9)
 
 
-X = inputs(x=SHAPE, label=(2, 15))
-LOSS = 'layer { name: "l" type: "RegionLoss" bottom: "x" bottom: "label" top: "l" '
-FOUND = 'layer { name: "l" type: "YoloDetectionOutput" bottom: "x" top: "l" '
+LABELS = (2, 15)
 
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (X + '@layer { name: "l" type: "Reorg" bottom: "x" top: "l" }', "stride must be positive"),
-        (
-            X + 'layer { name: "l" type: "Reorg" bottom: @"x" top: "l" reorg_param { stride: 2 } }',
-            "does not divide into squares; expected channels that 4 divides; height and width that 2 divides",
-        ),
-        (X + LOSS + f"region_loss_param {{ num: 2 num_class: 3 {BIASES} coords: @3 }} }}", "a bad coords"),
-        (X + LOSS + "region_loss_param { num: 2 num_class: 3 biases: @1 } }", "bad biases; expected 4 sizes above 0"),
-        (
-            X
-            + LOSS.replace('bottom: "x"', 'bottom: @"x"')
-            + f"region_loss_param {{ num: 2 num_class: 4 {BIASES} }} }}",
-            "does not fit; expected ['N', 18, 'H', 'W']",
-        ),
-        (
-            inputs(x=SHAPE, label=(2, 7))
-            + LOSS.replace('bottom: "label"', 'bottom: @"label"')
-            + f"region_loss_param {{ {REGION} }} }}",
-            "has no boxes",
-        ),
-        (X + FOUND + "yolo_detection_output_param { num_box: 2 num_classes: 3 biases: @0 } }", "bad biases"),
-    ],
+test_mistakes = mistaken(
+    wrong("Reorg", "", "stride must be positive", SHAPE, at="layer"),
+    wrong(
+        "Reorg",
+        "stride: 2",
+        "does not divide into squares; expected channels that 4 divides; height and width that 2 divides",
+        SHAPE,
+        at=0,
+    ),
+    wrong("RegionLoss", f"num: 2 num_class: 3 {BIASES} coords: @3", "a bad coords", SHAPE, LABELS),
+    wrong("RegionLoss", "num: 2 num_class: 3 biases: @1", "bad biases; expected 4 sizes above 0", SHAPE, LABELS),
+    wrong(
+        "RegionLoss", f"num: 2 num_class: 4 {BIASES}", "does not fit; expected ['N', 18, 'H', 'W']", SHAPE, LABELS, at=0
+    ),
+    wrong("RegionLoss", REGION, "has no boxes", SHAPE, (2, 7), at=1),
 )
-def test_mistakes(text, message):
-    mistakes(text, message, phase="TEST" if "Output" in text else "TRAIN")
+test_mistakes_of_output = mistaken(
+    wrong("YoloDetectionOutput", "num_box: 2 num_classes: 3 biases: @0", "bad biases", SHAPE), phase="TEST"
+)
 
 
 @pytest.mark.parametrize(("shape", "stride"), [((1, 8, 4, 6), 2), ((1, 9, 3, 6), 3), ((1, 32, 4, 8), 4)])
@@ -223,7 +204,6 @@ def test_reorg_equals_opencv(shape, stride, rng):
     other = cv2.dnn.readNetFromDarknet(np.frombuffer(darknet, np.uint8))
     x = rng.normal(size=shape).astype(np.float32)
     other.setInput(x)
-    text = 'layer { name: "y" type: "Reorg" bottom: "x" top: "y" reorg_param { stride: ' + f"{stride} }} }}"
-    net = bind(inputs(x=shape) + text, "TEST", dtype="float32")
+    net = bind(over("Reorg", f"stride: {stride}", x=shape), "TEST", dtype="float32")
     forward(net, x=x)
     np.testing.assert_allclose(net.blobs["y"], other.forward(), atol=1e-5)
