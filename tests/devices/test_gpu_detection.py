@@ -4,7 +4,7 @@ chooses."""
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from textnet import bind, feed, inputs
+from textnet import bind, forward, over, slopes
 
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
@@ -55,12 +55,9 @@ def loss_bottoms(rng, rows, sets=1):
 
 
 def net_of(kind, body, fed, dev=None):
-    bottoms = " ".join(f'bottom: "{name}"' for name in fed)
-    text = inputs(**{name: values.shape for name, values in fed.items()})
-    text += f'layer {{ name: "layer" type: "{kind}" {bottoms} top: "y" {body} }}'
+    text = over(kind, body, **{name: values.shape for name, values in fed.items()})
     net = bind("force_backward: true " + text, dtype="float32", dev=dev, keep=True)
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     return net
 
 
@@ -90,9 +87,7 @@ def test_multibox_loss_as_on_the_cpu(case, drawn, gpu, seed):
     for net in nets:
         net.backward()
     losses = [net.dev.download(net.blobs["y"]) for net in nets]
-    offsets, scores = (
-        [net.dev.download(net.diff[net.graph.values[name]]) for net in nets] for name in ("offsets", "scores")
-    )
+    offsets, scores = ([net.dev.download(slopes(net, name)) for net in nets] for name in ("offsets", "scores"))
     np.testing.assert_allclose(*losses, rtol=1e-5)
     assert np.array_equal(scores[0] == 0, scores[1] == 0)
     np.testing.assert_allclose(*scores, rtol=1e-5, atol=1e-7)

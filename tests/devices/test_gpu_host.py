@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
+from devices.arrays import put
 from devices.host.backend import HostBackend
 
 from caffelite.devices import Window, ops
@@ -22,12 +23,6 @@ def dev(request, monkeypatch):
     monkeypatch.setattr(kernels, "MOST_BLOCKS", 1)
     monkeypatch.setattr(kernels, "SMALL", 0)
     return GPU(0, "float32", HostBackend(backwards=request.param))
-
-
-def put(dev, array):
-    there = dev.empty(np.shape(array))
-    dev.upload(there, array)
-    return there
 
 
 def close(there, expected):
@@ -154,11 +149,8 @@ def test_rectified(dev, seed, n, c, p):
 def test_batch_moments(dev, seed, n, c, p):
     """In one pass, and no digits lost where the mean is a thousand times the deviation; with running statistics."""
     x = (1000 * np.arange(1, c + 1)[:, None] + np.random.default_rng(seed).normal(size=(n, c, p))).astype(np.float32)
-    mean = dev.empty(c)
-    scale = dev.empty(c)
-    means = dev.zeros(c)
-    variances = put(dev, np.full(c, 2.0))
-    count = put(dev, [3.0])
+    mean, scale, means = dev.empty(c), dev.empty(c), dev.zeros(c)
+    variances, count = put(dev, np.full(c, 2.0)), put(dev, [3.0])
     dev.batch_moments(n, c, p, 0.1, 0.5)(put(dev, x), mean, scale, means, variances, count)
     exact = x.astype(np.float64)
     variance, m = exact.var((0, 2)), n * p
@@ -248,7 +240,6 @@ HostBackend().kernel(kernel, "f")((1, 1, 1), (64, 1, 1), (np.int32(1),))
 
 def test_threads_that_wait_for_each_other_in_different_places():
     """The host stops a kernel whose barriers not every thread reaches, instead of going on."""
-    done = subprocess.run(
-        [sys.executable, "-c", DIVERGENT], cwd=Path(__file__).parent.parent, capture_output=True, text=True
-    )
+    command, folder = [sys.executable, "-c", DIVERGENT], Path(__file__).parent.parent
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode != 0 and "wait for each other in different places" in done.stderr

@@ -53,16 +53,26 @@ def test_no_driver(monkeypatch, no_driver):
     assert cuda.count() == 0 and "driver" in cuda.why_none()
 
 
-def test_old_driver(monkeypatch):
+@pytest.mark.parametrize(
+    ("cupy", "reported"),
+    [
+        (
+            fake_cupy(CUDAError("cudaErrorInsufficientDriver: too old")),
+            r"a driver for CUDA 12\.2: .*too old; match the extra",
+        ),
+        (fake_cupy(0), "CUDA_VISIBLE_DEVICES"),
+        (fake_cupy(runtime_version=99000), r"libcublas\.so\.99 cannot be loaded"),
+        (
+            fake_cupy(capability=(7, 0)),
+            "too old for CUDA 13; expected compute capability 7.5 or more, found 7.0; .*cuda12",
+        ),
+    ],
+    ids=["an old driver", "hidden GPUs", "no cuBLAS", "a GPU that CUDA 13 gave up"],
+)
+def test_what_is_missing_is_reported(monkeypatch, cupy, reported):
     monkeypatch.setattr(installation, "driver_version", lambda: 12020)
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(CUDAError("cudaErrorInsufficientDriver: too old")))
-    with pytest.raises(CaffeliteError, match=r"a driver for CUDA 12\.2: .*too old; match the extra"):
-        open_device(0)
-
-
-def test_hidden_gpus(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(0))
-    with pytest.raises(CaffeliteError, match="CUDA_VISIBLE_DEVICES"):
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(CaffeliteError, match=reported):
         open_device(0)
 
 
@@ -76,14 +86,6 @@ def test_number_out_of_range(monkeypatch, count, number, text):
         with pytest.raises(CaffeliteError, match=text):
             use(number)
     assert cuda.count() == count and cuda.why_none() == ""
-
-
-def test_no_cublas(monkeypatch):
-    fake = fake_cupy()
-    fake.cuda.runtime.runtimeGetVersion = lambda: 99000
-    monkeypatch.setitem(sys.modules, "cupy", fake)
-    with pytest.raises(CaffeliteError, match=r"libcublas\.so\.99 cannot be loaded"):
-        open_device(0)
 
 
 NO_HEADERS = (
@@ -130,14 +132,6 @@ def test_a_set_up_that_fails(monkeypatch, mistake, reported):
     with pytest.raises(CaffeliteError, match=reported) as caught:
         open_device(0)
     assert "\n" not in str(caught.value)
-
-
-def test_a_gpu_that_cuda_13_gave_up(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(capability=(7, 0)))
-    with pytest.raises(
-        CaffeliteError, match=r"too old for CUDA 13; expected compute capability 7.5 or more, found 7.0; .*cuda12"
-    ):
-        open_device(0)
 
 
 @pytest.mark.parametrize("major", [12, 13])

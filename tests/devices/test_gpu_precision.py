@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from devices.arrays import put
 from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import ops
@@ -12,12 +13,6 @@ from caffelite.devices.cuda.scaling import LossScale
 @pytest.fixture(params=["fp16", "bf16"])
 def dev(request):
     return GPU(0, "float32", HostBackend(), precision=request.param)
-
-
-def put(dev, array):
-    there = dev.empty(np.shape(array))
-    dev.upload(there, array)
-    return there
 
 
 def rounded(dev, values):
@@ -43,9 +38,7 @@ def test_what_a_device_computes_in():
 def test_inner_product(dev, seed, transpose):
     rng, (m, k, n) = np.random.default_rng(seed), (5, 7, 3)
     x = rng.normal(size=(m, k))
-    w = rng.normal(size=(k, n) if transpose else (n, k))
-    b = rng.normal(size=n)
-    dy = rng.normal(size=(m, n))
+    w, b, dy = rng.normal(size=(k, n) if transpose else (n, k)), rng.normal(size=n), rng.normal(size=(m, n))
     op, y, half = dev.build(ops.InnerProduct(m, k, n, transpose, half=True)), dev.empty((m, n)), kept(dev, (m, k))
     op.forward(put(dev, x), put(dev, w), put(dev, b), y, 0.0, half)
     xr, wr, dyr = rounded(dev, x), rounded(dev, w), rounded(dev, dy)
@@ -70,8 +63,7 @@ def test_lstm(dev, seed):
     cont, actual = np.ones((t, n)), []
     cont[1, 0] = 0
     for half in (False, True):
-        c = put(dev, np.zeros((t + 1, n, d)))
-        h = dev.empty((t, n, d))
+        c, h = put(dev, np.zeros((t + 1, n, d))), dev.empty((t, n, d))
         hidden = kept(dev, (t, n, d)) if half else dev.empty((t, n, d))
         given = (put(dev, array) for array in (gates, cont, w, last))
         dev.build(ops.LSTM(t, n, d, half)).forward(*given, hidden, c, h)

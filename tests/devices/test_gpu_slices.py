@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from devices.host import plans
 from devices.host.backend import HostBackend
-from textnet import bind, feed, inputs, run
+from textnet import bind, feed, forward, inputs, run, wired
 
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU, memory
@@ -18,61 +18,35 @@ FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5
 
 def conv(name: str, bottom: str, outputs: int = 8, kernel: int = 1, relu: float | None = 0, more: str = "") -> str:
     body = f"num_output: {outputs} kernel_size: {kernel} pad: {kernel // 2} {more} {FILL}"
-    text = (
-        f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{ '
-        f"{body} }} }}\n"
-    )
-    if relu is None:
-        return text
-    return (
-        text
-        + f'layer {{ name: "relu {name}" type: "ReLU" bottom: "{name}" top: "{name}" relu_param {{ negative_slope: '
-        f"{relu} }} }}\n"
-    )
-
-
-def layer(kind: str, name: str, *bottoms: str, more: str = "") -> str:
-    read = " ".join(f'bottom: "{b}"' for b in bottoms)
-    return f'layer {{ name: "{name}" type: "{kind}" {read} top: "{name}" {more} }}\n'
+    text = wired("Convolution", bottom, name, body)
+    return text if relu is None else text + wired("ReLU", name, name, f"negative_slope: {relu}", f"relu {name}")
 
 
 def concat(name: str, *bottoms: str, axis: int = 1) -> str:
-    return layer("Concat", name, *bottoms, more=f"concat_param {{ axis: {axis} }}")
+    return wired("Concat", " ".join(bottoms), name, f"axis: {axis}")
 
 
 def loss(blob: str, channels: int, shape: tuple[int, ...] = SHAPE) -> str:
-    return inputs(t=(shape[0], channels, *shape[2:])) + layer("EuclideanLoss", "loss", blob, "t")
+    return inputs(t=(shape[0], channels, *shape[2:])) + wired("EuclideanLoss", f"{blob} t", "loss")
 
 
 HEAD = inputs(x=SHAPE) + conv("a", "x")
-POOL = layer("Pooling", "pool", "a", more="pooling_param { kernel_size: 3 stride: 1 pad: 1 }")
-BLOCK = (
-    HEAD
-    + conv("b", "a", 16)
-    + conv("c", "a", 8)
-    + conv("d", "c", 24, 3)
-    + POOL
-    + conv("e", "pool")
-    + concat("s", "b", "d", "e")
-)
+POOL = wired("Pooling", "a", "pool", "kernel_size: 3 stride: 1 pad: 1")
+BLOCK = HEAD + conv("b", "a", 16) + conv("c", "a", 8) + conv("d", "c", 24, 3) + POOL + conv("e", "pool")
+BLOCK += concat("s", "b", "d", "e")
 ENDING = conv("f", "s", 8) + loss("f", 8)
 PAIR = concat("s", "b", "c") + ENDING
-RECTIFIED = layer("ReLU", "s", "s").replace('name: "s"', 'name: "relu s"')
+RECTIFIED = wired("ReLU", "s", "s", name="relu s")
 TWO = HEAD + conv("b", "a") + conv("c", "a")
+READERS = BLOCK + conv("g", "s", 8, 3) + conv("h", "s") + wired("Eltwise", "g h", "u") + loss("u", 8)
+UNBIASED = conv("b", "a", more="bias_term: false") + conv("c", "a", more="bias_term: false", relu=None)
+SUM = concat("s", "b", "c") + wired("Eltwise", "s p", "u") + loss("u", 16)
 NETS = {  # text, bottoms of concatenations that are made in place, those whose gradients are
     "a block": (BLOCK + ENDING, 3, 3),
-    "several readers": (
-        BLOCK + conv("g", "s", 8, 3) + conv("h", "s") + layer("Eltwise", "u", "g", "h") + loss("u", 8),
-        3,
-        0,
-    ),
+    "several readers": (READERS, 3, 0),
     "two blocks": (BLOCK + conv("m", "s", 8) + conv("n", "s", 16, 3) + concat("v", "m", "n") + loss("v", 24), 5, 2),
     "no relu": (HEAD + conv("b", "a", relu=None) + conv("c", "a", relu=None) + PAIR, 2, 2),
-    "no bias": (
-        HEAD + conv("b", "a", more="bias_term: false") + conv("c", "a", more="bias_term: false", relu=None) + PAIR,
-        2,
-        2,
-    ),
+    "no bias": (HEAD + UNBIASED + PAIR, 2, 2),
     "a leaky relu": (HEAD + conv("b", "a", relu=0.25) + conv("c", "a") + PAIR, 2, 2),
     "groups": (HEAD + conv("b", "a", 16, 3, more="group: 2") + conv("c", "a") + PAIR, 2, 2),
     "a pooling beside": (HEAD + POOL + conv("b", "a") + concat("s", "pool", "b") + ENDING, 1, 1),
@@ -84,22 +58,10 @@ NETS = {  # text, bottoms of concatenations that are made in place, those whose 
         1,
         1,
     ),
-    "a weight on a bottom": (
-        HEAD + conv("b", "a").replace('top: "b"', 'top: "b" loss_weight: 0.5') + conv("c", "a") + PAIR,
-        1,
-        1,
-    ),
-    "a weight on the top": (
-        HEAD + conv("b", "a") + conv("c", "a") + PAIR.replace('top: "s"', 'top: "s" loss_weight: 0.5'),
-        2,
-        0,
-    ),
-    "the loss on the top": (HEAD + conv("b", "a") + conv("c", "a") + concat("s", "b", "c") + loss("s", 16), 2, 2),
-    "a sum of it": (
-        TWO + conv("p", "a", 16) + concat("s", "b", "c") + layer("Eltwise", "u", "s", "p") + loss("u", 16),
-        2,
-        0,
-    ),
+    "a weight on a bottom": (TWO.replace('top: "b"', 'top: "b" loss_weight: 0.5', 1) + PAIR, 1, 1),
+    "a weight on the top": (TWO + PAIR.replace('top: "s"', 'top: "s" loss_weight: 0.5'), 2, 0),
+    "the loss on the top": (TWO + concat("s", "b", "c") + loss("s", 16), 2, 2),
+    "a sum of it": (TWO + conv("p", "a", 16) + SUM, 2, 0),
     "one inside another": (TWO + concat("i", "b", "c") + conv("d", "a") + concat("s", "i", "d") + ENDING, 3, 3),
 }
 TOLERANCES = {"tf32": 1e-5, "fp16": 0.01, "bf16": 0.08}
@@ -124,9 +86,8 @@ def counts(net) -> tuple[int, int]:
 def assert_near(found: dict, expected: dict, tolerance: float) -> None:
     for what, values in expected.items():
         assert np.abs(values).max() > 0, what
-        np.testing.assert_allclose(
-            found[what], values, rtol=0, atol=tolerance * max(0.01, np.abs(values).max()), err_msg=what
-        )
+        atol = tolerance * max(0.01, np.abs(values).max())
+        np.testing.assert_allclose(found[what], values, rtol=0, atol=atol, err_msg=what)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -150,12 +111,13 @@ def test_what_cudnn_has_no_plans_for_is_copied(name, refused):
 # In one row of a concatenation's top, a slice is contiguous, and any layer can write there.
 
 ONE = (1, *SHAPE[1:])
-HALVES = 'layer { name: "cut" type: "Slice" bottom: "a" top: "h" top: "k" }'
-SIGMOID = 'layer { name: "sigmoid" type: "Sigmoid" bottom: "p" top: "p" }'
-PRODUCT = "inner_product_param { num_output: 16 " + FILL + " }"
-FLAT = layer("Flatten", "q", "c")
-THREE = conv("c", "a", 3)
+HALVES = wired("Slice", "a", "h k", name="cut")
+POOLED = wired("Pooling", "a", "p", "kernel_size: 3 stride: 1 pad: 1") + wired("Sigmoid", "p", "p", name="sigmoid")
 MANY = concat("s", "b", "p", "c") + ENDING
+FLAT = wired("InnerProduct", "a", "b", f"num_output: 16 {FILL}") + conv("c", "a") + wired("Flatten", "c", "q")
+FLAT += concat("s", "b", "q") + wired("InnerProduct", "s", "f", f"num_output: 16 {FILL}")
+FLAT += inputs(t=(1, 16)) + wired("EuclideanLoss", "f t", "loss")
+SAMPLES = conv("b", "a") + conv("c", "a", relu=None) + concat("s", "b", "c", axis=0) + loss("s", 8, (4, *SHAPE[1:]))
 
 
 def alone(text: str) -> str:
@@ -164,37 +126,16 @@ def alone(text: str) -> str:
 
 
 ROWS = {  # text, bottoms of concatenations that are made in place, those whose gradients are
-    "one image": (alone(HEAD + conv("b", "a") + POOL.replace('pool"', 'p"') + SIGMOID + THREE + MANY), 3, 3),
+    "one image": (alone(HEAD + conv("b", "a") + POOLED + conv("c", "a", 3) + MANY), 3, 3),
     "an input": (alone(HEAD + conv("b", "a") + concat("s", "b", "x") + ENDING), 1, 1),
     "in-place layers": (
-        alone(HEAD + layer("TanH", "b", "a") + layer("Sigmoid", "p", "a") + layer("AbsVal", "c", "a") + MANY),
+        alone(HEAD + wired("TanH", "a", "b") + wired("Sigmoid", "a", "p") + wired("AbsVal", "a", "c") + MANY),
         3,
         3,
     ),
     "parts of a blob": (alone(HEAD + HALVES + conv("b", "a") + concat("s", "b", "k", "h") + ENDING), 3, 3),
-    "samples": (
-        HEAD
-        + conv("b", "a")
-        + conv("c", "a", relu=None)
-        + concat("s", "b", "c", axis=0)
-        + loss("s", 8, (4, *SHAPE[1:])),
-        2,
-        2,
-    ),
-    "flat ones": (
-        alone(
-            HEAD
-            + layer("InnerProduct", "b", "a", more=PRODUCT)
-            + conv("c", "a")
-            + FLAT
-            + concat("s", "b", "q")
-            + layer("InnerProduct", "f", "s", more=PRODUCT)
-            + inputs(t=(1, 16))
-            + layer("EuclideanLoss", "loss", "f", "t")
-        ),
-        1,
-        1,
-    ),
+    "samples": (HEAD + SAMPLES, 2, 2),
+    "flat ones": (alone(HEAD + FLAT), 1, 1),
     "not aligned": (alone(HEAD + conv("b", "a", 3) + conv("c", "a") + PAIR).replace("dim: 5", "dim: 3"), 1, 1),
 }
 
@@ -218,8 +159,7 @@ def test_a_net_that_only_tests_makes_bottoms_in_the_top():
     arrays = []
     for fuse in (True, False):
         net = bind(BLOCK, "TEST", seed=3, dev=plans.device("fp16"), fuse=fuse)
-        feed(net, x=np.random.default_rng(1).normal(size=SHAPE))
-        net.forward()
+        forward(net, x=np.random.default_rng(1).normal(size=SHAPE))
         assert counts(net) == ((3, 0) if fuse else (0, 0))
         arrays.append(net.blobs["s"].copy())
     np.testing.assert_allclose(*arrays, rtol=0.01, atol=0.01)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from devices.host import plans
 from devices.host.backend import HostBackend
-from textnet import bind, feed, inputs, run
+from textnet import bind, feed, forward, inputs, run, wired
 
 from caffelite.devices.cuda import GPU
 
@@ -16,120 +16,73 @@ SHAPE = (3, 8, 6, 5)
 
 def conv(name: str, bottom: str, kernel: int = 1) -> str:
     body = f'num_output: 8 bias_term: false kernel_size: {kernel} pad: {kernel // 2} weight_filler {{ type: "xavier" }}'
-    return (
-        f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{ '
-        f"{body} }} }}\n"
-    )
+    return wired("Convolution", bottom, name, body)
 
 
 def norm(blob: str, relu: bool = False, body: str = "", scale: str = "bias_term: true") -> str:
     """A BatchNorm with its Scale, in place; scale: of the Scale layer, or nothing for a BatchNorm that learns by
     itself."""
     body += "" if scale else " scale_bias: true"
-    text = (
-        f'layer {{ name: "bn {blob}" type: "BatchNorm" bottom: "{blob}" top: "{blob}" batch_norm_param {{ {body} '
-        f"}} }}\n"
-    )
+    text = wired("BatchNorm", blob, blob, f"batch_norm_param {{ {body} }}", f"bn {blob}")
     if scale:
-        filler = 'filler { type: "uniform" min: -1 max: 1 }'
-        text += (
-            f'layer {{ name: "scale {blob}" type: "Scale" bottom: "{blob}" top: "{blob}" scale_param {{ {filler} '
-            f"{scale} }} }}\n"
-        )
+        fields = f'filler {{ type: "uniform" min: -1 max: 1 }} {scale}'
+        text += wired("Scale", blob, blob, f"scale_param {{ {fields} }}", f"scale {blob}")
     return text + (rectified(blob) if relu else "")
 
 
 def rectified(blob: str, slope: float = 0) -> str:
-    return (
-        f'layer {{ name: "relu {blob}" type: "ReLU" bottom: "{blob}" top: "{blob}" relu_param {{ negative_slope: '
-        f"{slope} }} }}\n"
-    )
+    return wired("ReLU", blob, blob, f"negative_slope: {slope}", f"relu {blob}")
 
 
-def join(name: str, *bottoms: str, more: str = "") -> str:
-    read = " ".join(f'bottom: "{b}"' for b in bottoms)
-    return f'layer {{ name: "{name}" type: "Eltwise" {read} top: "{name}" {more} }}\n'
+def join(name: str, *bottoms: str) -> str:
+    return wired("Eltwise", " ".join(bottoms), name)
 
 
-def loss(blob: str, name: str = "loss") -> str:
-    return f'layer {{ name: "{name}" type: "EuclideanLoss" bottom: "{blob}" bottom: "t" top: "{name}" }}\n'
+def loss(blob: str) -> str:
+    return wired("EuclideanLoss", f"{blob} t", "loss")
 
 
 HEAD = inputs(x=SHAPE, t=SHAPE) + conv("a", "x")
-PLAIN = HEAD + conv("b", "a") + norm("b") + join("s", "b", "a")
-JOINED = HEAD + conv("b", "a") + norm("b")
+PAIR = HEAD + conv("b", "a")
+SUM, ENDING = join("s", "b", "a"), rectified("s") + loss("s")
+JOINED = PAIR + norm("b")
+PLAIN = JOINED + SUM
 SECOND = (
     conv("c", "s") + norm("c", True) + conv("d", "c", 3) + norm("d") + join("u", "d", "s") + rectified("u") + loss("u")
 )
 THREE = conv("c", "s") + conv("d", "s") + conv("e", "s") + norm("e") + join("u", "c", "d", "e") + loss("u")
-OWN = 'layer { name: "bn m" type: "BatchNorm" bottom: "a" top: "m" batch_norm_param { scale_bias: true } }'
+OWN = wired("BatchNorm", "a", "m", "scale_bias: true", "bn m")
+PROJECTION = HEAD + conv("p", "a") + norm("p") + conv("b", "a") + norm("b") + join("s", "p", "b") + rectified("s")
 TWO_RELUS = conv("b", "x") + rectified("b") + conv("c", "x") + rectified("c")
-BOTH = conv("b", "x", 3) + conv("c", "a") + 'layer { name: "s" type: "Concat" bottom: "b" bottom: "c" top: "s" }\n'
-NINE = [f"d{i}" for i in range(9)]
-ONE_RELU = HEAD + conv("b", "x") + rectified("b")
-FLAT = 'layer {{ name: "{0}" type: "Flatten" bottom: "{1}" top: "{0}" }}\n'
+BOTH = HEAD + conv("b", "x", 3) + conv("c", "a") + wired("Concat", "b c", "s")
+FOUR, NINE = [f"c{i}" for i in range(4)], [f"d{i}" for i in range(9)]
+FLAT = wired("Flatten", "b", "f") + wired("Flatten", "a", "g") + join("s", "f", "g") + join("u", "s", "g")
+WEIGHTED = PLAIN.replace('top: "s" ', 'top: "s" loss_weight: 0.125 ')
 NETS = {  # text, how many steps take a sum along, how many sums of gradients there are besides
-    "a block": (PLAIN + rectified("s") + loss("s"), 1, 1),
+    "a block": (PLAIN + ENDING, 1, 1),
     "without relu": (PLAIN + loss("s"), 1, 1),
     "a leaky relu": (PLAIN + rectified("s", 0.25) + loss("s"), 1, 1),
-    "the other order": (JOINED + join("s", "a", "b") + rectified("s") + loss("s"), 1, 1),
-    "a norm that learns": (
-        HEAD + conv("b", "a") + norm("b", scale="") + join("s", "b", "a") + rectified("s") + loss("s"),
-        1,
-        1,
-    ),
-    "a scale without bias": (
-        HEAD + conv("b", "a") + norm("b", scale="bias_term: false") + join("s", "b", "a") + loss("s"),
-        1,
-        1,
-    ),
-    "stored moments": (
-        HEAD + conv("b", "a") + norm("b", body="use_global_stats: true") + join("s", "b", "a") + loss("s"),
-        1,
-        1,
-    ),
+    "the other order": (JOINED + join("s", "a", "b") + ENDING, 1, 1),
+    "a norm that learns": (PAIR + norm("b", scale="") + SUM + ENDING, 1, 1),
+    "a scale without bias": (PAIR + norm("b", scale="bias_term: false") + SUM + loss("s"), 1, 1),
+    "stored moments": (PAIR + norm("b", body="use_global_stats: true") + SUM + loss("s"), 1, 1),
     "two blocks": (PLAIN + rectified("s") + SECOND, 2, 1),
-    "a projection": (
-        HEAD + conv("p", "a") + norm("p") + conv("b", "a") + norm("b") + join("s", "p", "b") + rectified("s") + THREE,
-        1,
-        1,
-    ),
-    "many readers": (
-        HEAD + "".join(conv(f"c{i}", "a") for i in range(4)) + join("s", "c0", "c1", "c2", "c3") + loss("s"),
-        0,
-        1,
-    ),
+    "a projection": (PROJECTION + THREE, 1, 1),
+    "many readers": (HEAD + "".join(conv(c, "a") for c in FOUR) + join("s", *FOUR) + loss("s"), 0, 1),
     "a blob twice": (HEAD + join("s", "a", "a") + loss("s"), 0, 1),
-    "its own input": (HEAD + OWN + join("s", "m", "a") + rectified("s") + loss("s"), 1, 1),
+    "its own input": (HEAD + OWN + join("s", "m", "a") + ENDING, 1, 1),
     "coefficients": (PLAIN.replace('top: "s" ', 'top: "s" eltwise_param { coeff: 2 coeff: 1 } ') + loss("s"), 0, 1),
-    "three summands": (JOINED + conv("c", "x") + join("s", "b", "a", "c") + rectified("s") + loss("s"), 0, 1),
+    "three summands": (JOINED + conv("c", "x") + join("s", "b", "a", "c") + ENDING, 0, 1),
     "a rectified summand": (HEAD + TWO_RELUS + join("s", "b", "c") + join("u", "s", "a") + loss("u"), 0, 0),
-    "a flattened summand": (
-        ONE_RELU
-        + FLAT.format("f", "b")
-        + FLAT.format("g", "a")
-        + join("s", "f", "g")
-        + join("u", "s", "g")
-        + loss("u"),
-        0,
-        1,
-    ),
+    "a flattened summand": (HEAD + conv("b", "x") + rectified("b") + FLAT + loss("u"), 0, 1),
     "parts of a concatenation": (
-        HEAD + BOTH + "".join(conv(d, "s") for d in NINE[:3]) + join("u", *NINE[:3]) + loss("u"),
+        BOTH + "".join(conv(d, "s") for d in NINE[:3]) + join("u", *NINE[:3]) + loss("u"),
         0,
         0,
     ),
-    "many parts of one": (HEAD + BOTH + "".join(conv(d, "s") for d in NINE) + join("u", *NINE) + loss("u"), 0, 1),
-    "a weight on a summand": (
-        PLAIN.replace('top: "a"', 'top: "a" loss_weight: 0.5', 1) + rectified("s") + loss("s"),
-        1,
-        1,
-    ),
-    "a loss on the sum": (
-        PLAIN.replace('top: "s" ', 'top: "s" loss_weight: 0.125 ') + conv("z", "s") + loss("z"),
-        1,
-        1,
-    ),
+    "many parts of one": (BOTH + "".join(conv(d, "s") for d in NINE) + join("u", *NINE) + loss("u"), 0, 1),
+    "a weight on a summand": (PLAIN.replace('top: "a"', 'top: "a" loss_weight: 0.5', 1) + ENDING, 1, 1),
+    "a loss on the sum": (WEIGHTED + conv("z", "s") + loss("z"), 1, 1),
 }
 
 
@@ -178,8 +131,7 @@ def test_a_net_that_only_tests_takes_sums_along(body):
         net = bind(text, "TEST", dev=GPU(0, "float32", HostBackend()), fuse=fuse)
         for blob in net.params.blobs:
             blob[...] = abs(blob) + 0.5
-        feed(net, x=np.random.default_rng(1).normal(size=SHAPE))
-        net.forward()
+        forward(net, x=np.random.default_rng(1).normal(size=SHAPE))
         actual.append(net.blobs["s"].copy())
         assert sum(step.summand is not None for step in net.compiled.forward) == fuse
     np.testing.assert_allclose(*actual, rtol=1e-6, atol=1e-6)
@@ -188,8 +140,7 @@ def test_a_net_that_only_tests_takes_sums_along(body):
 def test_debug_reports_the_gradient_of_each_reader():
     """A gradient that is stored in parts is reported part by part, none before it was written."""
     net = bind(NETS["two blocks"][0], dev=GPU(0, "float32", HostBackend()))
-    feed(net, **{name: np.random.default_rng(3).normal(size=SHAPE) for name in ("x", "t")})
-    net.forward()
+    forward(net, **{name: np.random.default_rng(3).normal(size=SHAPE) for name in ("x", "t")})
     seen = {}
 
     def observe(node):
@@ -198,27 +149,19 @@ def test_debug_reports_the_gradient_of_each_reader():
                 seen.setdefault(node.name, array.copy())
 
     net.backward(observe=observe)
-    assert (
-        all(np.isfinite(array).all() and np.abs(array).max() > 0 for array in seen.values())
-        and {"c", "b", "d"} <= seen.keys()
-    )
+    assert {"c", "b", "d"} <= seen.keys()
+    assert all(np.isfinite(array).all() and np.abs(array).max() > 0 for array in seen.values())
 
 
-SCORES = inputs(x=(4, 5, 2, 1), label=(4, 2, 1)) + (
-    'layer { name: "ip" type: "Convolution" bottom: "x" top: "ip" convolution_param { num_output: 3 kernel_size: 1 '
-    'weight_filler { type: "xavier" } } }\n'
-)
+SCORES = inputs(x=(4, 5, 2, 1), label=(4, 2, 1))
+SCORES += wired("Convolution", "x", "ip", 'num_output: 3 kernel_size: 1 weight_filler { type: "xavier" }')
 
 
 def losses(dev, more: str, fuse: bool) -> tuple[np.ndarray, bool]:
     """Loss and gradients, and whether forward brought the scores'."""
-    text = (
-        SCORES + f'layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" {more} }}\n'
-    )
-    net = bind(text, dev=dev, fuse=fuse)
+    net = bind(SCORES + wired("SoftmaxWithLoss", "ip label", "loss", more), dev=dev, fuse=fuse)
     rng = np.random.default_rng(2)
-    feed(net, x=rng.normal(size=(4, 5, 2, 1)), label=rng.integers(0, 3, size=(4, 2, 1)))
-    total = run(net)
+    total = run(net, x=rng.normal(size=(4, 5, 2, 1)), label=rng.integers(0, 3, size=(4, 2, 1)))
     layer = next(node.layer for node in net.graph.nodes if node.name == "loss")
     return np.array([total, *net.params.diff]), "gradient" in layer.saved
 
