@@ -6,7 +6,7 @@ import engines
 import numpy as np
 import pytest
 import reference
-from devices.arrays import blank, close, put, to_bfloat16
+from devices.arrays import CONVOLUTIONS, blank, close, put, to_bfloat16
 from engines import first, last
 
 from caffelite.devices import Window, ops
@@ -60,28 +60,6 @@ def stored(dev, half: bool):
 
 # oneDNN's convolution
 
-CONVOLUTIONS = {  # x, outputs, window, groups
-    "1x1": ((1, 1, 1, 1), 1, Window((1, 1)), 1),
-    "pointwise": ((2, 3, 4, 5), 4, Window((1, 1)), 1),
-    "pointwise, stride": ((2, 17, 5, 4), 33, Window((1, 1), (2, 2)), 1),
-    "LeNet": ((2, 1, 9, 9), 5, Window((5, 5)), 1),
-    "first layer": ((2, 3, 11, 9), 16, Window((5, 3), (2, 2), (1, 0)), 1),
-    "blocks and a rest": ((2, 19, 5, 6), 35, Window((3, 3), pad=(1, 1)), 1),
-    "stride, pad": ((3, 2, 7, 6), 4, Window((3, 2), (2, 3), (1, 2)), 1),
-    "dilation": ((2, 2, 9, 8), 3, Window((3, 2), (1, 2), (2, 1), (2, 3)), 1),
-    "groups": ((2, 4, 5, 5), 6, Window((3, 3), (2, 1), (1, 1)), 2),
-    "wide groups": ((1, 32, 3, 3), 48, Window((2, 2)), 2),
-    "depthwise": ((1, 3, 6, 5), 3, Window((2, 3), pad=(0, 1)), 3),
-    "depthwise, twofold": ((2, 18, 4, 4), 36, Window((3, 3), (1, 1), (1, 1)), 18),
-    "few channels": ((2, 3, 9, 8), 20, Window((3, 3), (2, 1), dilation=(1, 2)), 1),
-    "few channels, many outputs": ((1, 4, 7, 9), 96, Window((3, 2)), 1),
-    "one output": ((2, 5, 6, 4), 1, Window((3, 3)), 1),
-    "one pixel": ((1, 1, 1, 1), 1, Window((3, 3), pad=(1, 1)), 1),
-    "one pixel, few channels": ((1, 2, 1, 1), 50, Window((1, 1)), 1),
-    "one pixel, groups": ((1, 4, 1, 1), 4, Window((3, 3), pad=(1, 1)), 4),
-    "far pad": ((1, 1, 2, 2), 2, Window((1, 1), pad=(3, 3)), 1),
-}
-
 
 @pytest.fixture(params=CONVOLUTIONS)
 def case(request, rng, half):
@@ -115,10 +93,8 @@ def test_convolution_backward(dev, case, half):
     for wanted in itertools.product((True, False), repeat=3):
         for add_w, add_b in itertools.product((False, True), repeat=2):
             old_w, old_b = np.full(dw.shape, 3.0), np.full(db.shape, -2.0)
-            out = [
-                array if want else None
-                for array, want in zip((image(dx), put(dev, old_w), put(dev, old_b)), wanted, strict=True)
-            ]
+            room = image(dx), put(dev, old_w), put(dev, old_b)
+            out = [array if want else None for array, want in zip(room, wanted, strict=True)]
             op.backward(*there, *out, add_w, add_b)
             for actual, expected in zip(out, (last(dx), dw + add_w * old_w, db + add_b * old_b), strict=True):
                 if actual is not None:
@@ -186,10 +162,8 @@ def test_max_pooling(pools, rng, name):
 
 def means_are_plain(shape, window) -> bool:
     """Whether AVE is oneDNN's: no window with pad reaches beyond it."""
-    reach = [
-        (o - 1) * s + k - 2 * p
-        for o, s, k, p in zip(pooled(shape, window)[2:], *window[1::-1], window.pad, strict=True)
-    ]
+    sides = zip(pooled(shape, window)[2:], *window[1::-1], window.pad, strict=True)
+    reach = [(o - 1) * s + k - 2 * p for o, s, k, p in sides]
     return not any(window.pad) or all(r <= size for r, size in zip(reach, shape[2:], strict=True))
 
 

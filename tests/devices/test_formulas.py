@@ -124,23 +124,14 @@ def test_a_formula_chooses_its_names(kind):
         dev.channel_sum(formula, names[:1], 1, 2, p, **values)(put(dev, [5.0, 5.0]), there[1], twice := blank(dev, 2))
         close(dev, twice, np.full(2, p * expected))
     rule = Formula("w = " + " + ".join(names[2:]), ("w", "g"), constants=names[2:])
-    dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)(
-        put(dev, [1.0]), put(dev, [1.0]), out, there[0]
-    )
+    update = dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)
+    update(put(dev, [1.0]), put(dev, [1.0]), out, there[0])
     close(dev, out, sum(values.values()))
 
 
 CHANNELS = [
-    (1, 1, 1),
-    (3, 5, 1),
-    (300, 33, 1),
-    (5000, 2, 1),
-    (9, 1, 1),
-    (2, 3, 5),
-    (4, 1, 2500),
-    (1, 3, 5001),
-    (1, 40, 7),
-    (1, 6, 1),
+    *((1, 1, 1), (3, 5, 1), (300, 33, 1), (5000, 2, 1), (9, 1, 1)),
+    *((2, 3, 5), (4, 1, 2500), (1, 3, 5001), (1, 40, 7), (1, 6, 1)),
 ]
 
 
@@ -160,9 +151,8 @@ def test_channel_map(dev, rng, n, c, p):
 @pytest.mark.parametrize("n, c, p", CHANNELS)
 def test_channel_sum(dev, rng, n, c, p):
     x, dy, mean, s = *rng.normal(size=(2, n, c, p)), rng.normal(size=c), np.array([2.0])
-    run = dev.channel_sum(
-        Formula("(x - mean) * dy * s * k", ("mean", "x", "dy"), ("s",), ("k",)), ("mean",), n, c, p, 0.5, k=3
-    )
+    formula = Formula("(x - mean) * dy * s * k", ("mean", "x", "dy"), ("s",), ("k",))
+    run = dev.channel_sum(formula, ("mean",), n, c, p, 0.5, k=3)
     expected = 3 * ((x - mean[:, None]) * dy).sum((0, 2))
     arrays, out = [put(dev, v) for v in (mean, x, dy, s)], blank(dev, c)
     run(*arrays, out)

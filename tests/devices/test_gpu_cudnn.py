@@ -169,14 +169,8 @@ def cache(monkeypatch, tmp_path):
 
 def test_the_best_plan_of_each_engine_is_tried_first():
     ranked = ["eng68_k2=5", "eng68_k2=1", "eng34_k0=79", "eng68_k2=0", "eng30_k2=5", "eng34_k0=13"]
-    assert cudnn.engines_first(ranked) == [
-        "eng68_k2=5",
-        "eng34_k0=79",
-        "eng30_k2=5",
-        "eng68_k2=1",
-        "eng68_k2=0",
-        "eng34_k0=13",
-    ]
+    expected = ["eng68_k2=5", "eng34_k0=79", "eng30_k2=5", "eng68_k2=1", "eng68_k2=0", "eng34_k0=13"]
+    assert cudnn.engines_first(ranked) == expected
     assert cudnn.engines_first(["eng0"]) == ["eng0"] and cudnn.engines_first([]) == []
 
 
@@ -248,10 +242,8 @@ def test_processes_share_a_cache(cache):
     one, other = ChoiceCache("notes.json"), ChoiceCache("notes.json")
     one.put("a", "1")
     other.put("b", "2")
-    assert (
-        json.loads((cache / "notes.json").read_text()) == {"a": "1", "b": "2"}
-        and ChoiceCache("notes.json").get("b") == "2"
-    )
+    assert json.loads((cache / "notes.json").read_text()) == {"a": "1", "b": "2"}
+    assert ChoiceCache("notes.json").get("b") == "2"
 
 
 @pytest.mark.parametrize("tune, deterministic", [("1", True), ("0", False), (None, False)])
@@ -286,11 +278,7 @@ def test_plans_that_do_not_suit(for_an_h100, cache):
 
 
 ALL = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
-REFUSED = {
-    "none": set(),
-    "ReLUs": {k for k in ALL if k[2]},
-    "biases": {k for k in ALL if k[1]},
-}
+REFUSED = {"none": set(), "ReLUs": {k for k in ALL if k[2]}, "biases": {k for k in ALL if k[1]}}
 
 
 @pytest.mark.host

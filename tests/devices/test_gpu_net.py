@@ -3,17 +3,16 @@ updates."""
 
 import numpy as np
 import pytest
+import reference
 from devices.host import plans
 from devices.host.backend import HostBackend
+from textnet import bind
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
 from caffelite.devices import Window, open_device, ops
 from caffelite.devices.cuda import packing
 from caffelite.errors import NOWHERE
 from caffelite.inspection import summary
-from caffelite.net import graph
-from caffelite.net.net import Net
 from caffelite.training.optim.updates import Updater
 
 pytestmark = pytest.mark.host
@@ -40,8 +39,7 @@ layer { name: "accuracy" type: "Accuracy" bottom: "score" bottom: "label" top: "
 
 
 def trained(dev, iterations=3):
-    message = prototxt.parse(NET, pb.NetParameter).message
-    net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
+    net = bind(NET, seed=3, dev=dev, keep=True)
     solver = pb.SolverParameter(momentum=0.9, weight_decay=0.01, iter_size=2)
     updater = Updater(solver, net, NOWHERE)
     for iteration in range(iterations):
@@ -96,9 +94,7 @@ def test_a_product_with_bias_and_relu_in_one_plan(slope, refused, seed):
         before = dev.backend.launches
         op.forward(*arrays, y, slope)
     expected = arrays[0].astype(float) @ arrays[1].T + arrays[2]
-    np.testing.assert_allclose(
-        y, expected if slope is None else np.where(expected > 0, expected, slope * expected), rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(y, reference.leaky(expected, slope), rtol=1e-4, atol=1e-4)
     fused = slope is None or (slope == 0 and not refused)
     assert dev.backend.launches - before == (1 if fused else 2)
 
@@ -167,8 +163,7 @@ def passes(precision: str, text: str = CONVOLUTIONS):
     """The kernels, loss and gradients of each of twelve passes, before which weights change; the ninth with operations
     that are built again."""
     dev, rng = plans.device(precision, backend=Named()), np.random.default_rng(3)
-    message = prototxt.parse(text, pb.NetParameter).message
-    net, results = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True), []
+    net, results = bind(text, seed=3, dev=dev, keep=True), []
     for iteration in range(12):
         dev.upload(net.params.data, rng.normal(scale=0.1, size=net.params.data.shape))
         if iteration == 8:
@@ -233,19 +228,15 @@ def test_gradients_of_several_bottoms_are_unpacked_one_by_one(precision, monkeyp
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 def test_weights_that_a_layer_makes_are_packed_after_that(precision, monkeypatch):
     """Signs of weights, which BinaryConvolution makes in each forward pass."""
-    compared(
-        monkeypatch,
-        precision,
-        CONVOLUTIONS.replace('name: "c" type: "Convolution"', 'name: "c" type: "BinaryConvolution"'),
-    )
+    text = CONVOLUTIONS.replace('name: "c" type: "Convolution"', 'name: "c" type: "BinaryConvolution"')
+    compared(monkeypatch, precision, text)
 
 
 def test_graphs_do_not_outlive_operations_that_are_built_again():
     losses = []
     for eager in ("", "as requested"):
         dev = plans.device(eager=eager)
-        message = prototxt.parse(CONVOLUTIONS, pb.NetParameter).message
-        net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3)
+        net = bind(CONVOLUTIONS, seed=3, dev=dev)
         for iteration in range(5):
             net.forward(iteration)
         node = next(node for node in net.graph.nodes if node.name == "c")
@@ -274,8 +265,7 @@ layer { name: "loss" type: "Reduction" bottom: "d" top: "loss" loss_weight: 1 }
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "fp32"])
 def test_packed_weights_and_gradients_are_forecast(precision):
-    message = prototxt.parse(PACKED, pb.NetParameter).message
-    net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), plans.device(precision))
+    net = bind(PACKED, dev=plans.device(precision))
     for i in range(3):
         net.forward(i)
         net.backward()

@@ -151,19 +151,15 @@ def uses() -> list[Use]:
 def test_the_walk_finds_what_is_used():
     """Names of each package, methods of its objects, and arguments."""
     actual = {use.path for use in uses()}
-    assert {
-        "cupy.cuda.runtime.memcpyAsync",
-        "cupy.RawModule",
-        "cupy.cuda.Stream().begin_capture",
-        "cupy.cuda.Event().record",
-    } <= actual
-    assert {
-        "cupy.cuda.Graph().launch",
-        "cupy.cuda.Stream().wait_event",
-        "cudnn.pygraph().conv_fprop",
-        "cudnn.create_handle",
-        "cudnn.data_type.HALF",
-    } <= actual
+    of_cuda = (
+        "runtime.memcpyAsync",
+        "Stream().begin_capture",
+        "Stream().wait_event",
+        "Event().record",
+        "Graph().launch",
+    )
+    assert {"cupy.RawModule", *(f"cupy.cuda.{name}" for name in of_cuda)} <= actual
+    assert {f"cudnn.{name}" for name in ("pygraph().conv_fprop", "create_handle", "data_type.HALF")} <= actual
     assert any(path.endswith("nccl.NcclCommunicator().allReduce") for path in actual)
     assert len(actual) > 80
     calls = [use.arguments for use in uses() if use.path == "cupy.cuda.Stream" and use.arguments]
@@ -248,14 +244,8 @@ def parameters(answer: dict) -> tuple[list[str], bool, bool] | None:
     text = answer["signature"]
     lines = [line.strip() for line in answer["doc"].splitlines()]
     if text is None or text == "(*args, **kwargs)":
-        text = next(
-            (
-                line[line.index("(") :]
-                for line in lines
-                if "(" in line and ")" in line and not line.startswith("Overloaded")
-            ),
-            None,
-        )
+        calls = (line for line in lines if "(" in line and ")" in line and not line.startswith("Overloaded"))
+        text = next((line[line.index("(") :] for line in calls), None)
     if text is None:
         return None
     inner = text[1 : matching(text)]

@@ -212,10 +212,8 @@ def test_lstm(dev, rng, t, n, d, judged):
         return np.stack(cells), np.stack(outs)
 
     cells, outs = run(sums, states)
-    gates = put(dev, sums)
-    hidden = blank(dev, (t, n, d))
-    h = blank(dev, (t, n, d))
-    c = put(dev, np.zeros((t + 1, n, d)))
+    gates, c = put(dev, sums), put(dev, np.zeros((t + 1, n, d)))
+    hidden, h = blank(dev, (t, n, d)), blank(dev, (t, n, d))
     corrupted = np.where(cont[0, :, None] == 0, np.nan, states)
     dev.upload(c[0], corrupted[1])
     op, there = dev.build(ops.LSTM(t, n, d)), (put(dev, cont), put(dev, w))
@@ -238,14 +236,8 @@ def test_lstm(dev, rng, t, n, d, judged):
 
 def test_an_lstms_gates_saturate(dev):
     """The cell, to some units in the last place: σ and tanh near 0 and far from it, of NaN too."""
-    x = np.concatenate(
-        [
-            np.linspace(-120, 120, 4001),
-            np.geomspace(1e-30, 1, 500),
-            -np.geomspace(1e-30, 1, 500),
-            [np.inf, -np.inf, np.nan],
-        ]
-    )
+    small = np.geomspace(1e-30, 1, 500)
+    x = np.concatenate([np.linspace(-120, 120, 4001), small, -small, [np.inf, -np.inf, np.nan]])
     n = len(x)
     gates = np.stack([x, np.zeros(n), x[::-1], x], 1).astype(dev.dtype)  # c = σ(x) tanh(x)
     there, c, h = put(dev, gates), blank(dev, (n, 1)), blank(dev, (n, 1))
