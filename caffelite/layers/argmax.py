@@ -34,9 +34,8 @@ class ArgMax(Layer):
             self.split = n, _, _ = shape[0] if shape else 1, math.prod(shape[1:]), 1
             top = (n, 1 + self.p.out_max_val, k, *[1] * (len(shape) - 3))
         if not 1 <= k <= self.split[1]:
-            raise self.error(
-                "top_k must be within the number of values", "top_k", expected=f"1 to {self.split[1]}", found=k
-            )
+            what = "top_k must be within the number of values"
+            raise self.error(what, "top_k", expected=f"1 to {self.split[1]}", found=k)
         saved = (self.split[0], k, self.split[2]), None
         self.saved_shapes.update(values=saved, index=saved, flipped=(self.split, None))
         return [top]

@@ -35,9 +35,8 @@ def check(layer: Any) -> None:
         raise layer.error("takes no class weights", "loss_param", names[0], expected=expected, outer=True)
     if len(names) > 1:
         fields = ", ".join(f"{name} ({layer.locate('loss_param', name)})" for name in names)
-        raise layer.error(
-            "several kinds of class weights", "loss_param", names[1], found=fields, remedy=REMEDY, outer=True
-        )
+        what = "several kinds of class weights"
+        raise layer.error(what, "loss_param", names[1], found=fields, remedy=REMEDY, outer=True)
 
 
 def read(layer: Any, classes: int) -> np.ndarray | None:

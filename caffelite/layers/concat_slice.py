@@ -86,12 +86,9 @@ class Concat(Joint):
         first = bottoms[0]
         axis = self.joint_axis(len(first))
         for i, shape in enumerate(bottoms):
-            if len(shape) != len(first) or any(
-                a != b for d, (a, b) in enumerate(zip(first, shape, strict=True)) if d != axis
-            ):
-                raise self.bottom_error(
-                    i, "does not fit the first", expected=f"{list(first)} but for axis {axis}", found=list(shape)
-                )
+            if (*shape[:axis], *shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]) or len(shape) != len(first):
+                expected = f"{list(first)} but for axis {axis}"
+                raise self.bottom_error(i, "does not fit the first", expected=expected, found=list(shape))
         sizes = [shape[axis] for shape in bottoms]
         self.lay_out(first, axis, sizes)
         return [(*first[:axis], sum(sizes), *first[axis + 1 :])]

@@ -42,9 +42,8 @@ class Kernels(ImageLayout, OutputDivision):
     def setup(self) -> None:
         require.positive(self, "num_output", meaning="the number of kernels")
         if len(self.spec.bottom) != len(self.spec.top):
-            raise self.error(
-                f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms", expected="as many tops as bottoms"
-            )
+            what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
+            raise self.error(what, expected="as many tops as bottoms")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         first, m, group = bottoms[0], self.p.num_output, self.p.group
@@ -96,9 +95,8 @@ def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
     axis = layer.axis(layer.p.axis, len(shape)) if layer.p.axis < len(shape) else len(shape)
     if axis + 1 + least > len(shape):
         what = "has no spatial axes" if axis < len(shape) else f"has no axis {axis}"
-        raise layer.bottom_error(
-            0, what, expected=f"N×C×H×W, with channels at axis {layer.p.axis}", found=f"shape {list(shape)}"
-        )
+        expected = f"N×C×H×W, with channels at axis {layer.p.axis}"
+        raise layer.bottom_error(0, what, expected=expected, found=f"shape {list(shape)}")
     return axis
 
 
@@ -198,9 +196,8 @@ class Deconvolution(Kernels):
             for s, size, far, pad in zip(k.stride, spatial, sliding.reach(k), k.pad, strict=True)
         )
         if min(out) < 1:
-            raise self.error(
-                "its pad leaves nothing of the output", "pad", found=f"pad {list(k.pad)}, output {list(out)}"
-            )
+            what = "its pad leaves nothing of the output"
+            raise self.error(what, "pad", found=f"pad {list(k.pad)}, output {list(out)}")
         sliding.check_padded(self, out, k.pad)
         return out
 

@@ -55,9 +55,8 @@ def layer(name: str, *, field: str = "", number: int | None = None) -> Callable[
             raise CaffeliteError(f"{name}: has both fields and typed attributes", remedy=f"put {typed[0]} into fields")
         lines = text or "\n".join(_line(cls, i, each) for i, each in enumerate(typed, 1))
         if feeding_type(cls).batched and not field and not re.search(r"\bbatch_size\b", lines):
-            raise CaffeliteError(
-                f"{name}: a data layer has a field batch_size", remedy="declare it: batch_size: int = 1"
-            )
+            what = f"{name}: a data layer has a field batch_size"
+            raise CaffeliteError(what, remedy="declare it: batch_size: int = 1")
         if lines:
             cls.field = _add_message(name, lines, field, number)
         elif field:

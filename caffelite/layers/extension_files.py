@@ -72,8 +72,7 @@ def _load(path: Path) -> str | None:
         raise CaffeliteError(f"{path}: {mistake}") from mistake
     except Exception as mistake:  # a user's file may raise anything
         del sys.modules[name]
-        raise CaffeliteError(
-            f"{path} {described(mistake, str(start))}", remedy=conversion(mistake, str(start))
-        ) from mistake
+        what = f"{path} {described(mistake, str(start))}"
+        raise CaffeliteError(what, remedy=conversion(mistake, str(start))) from mistake
     _loaded.add(str(path))
     return name

@@ -93,9 +93,8 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
     shape."""
     if f.type not in FILLERS:
         known = ", ".join(sorted(FILLERS))
-        raise locate.error(
-            f'unknown filler type "{f.type}"', "type", expected=f"one of {known}", remedy=did_you_mean(f.type, FILLERS)
-        )
+        what = f'unknown filler type "{f.type}"'
+        raise locate.error(what, "type", expected=f"one of {known}", remedy=did_you_mean(f.type, FILLERS))
     if f.sparse != -1 and f.type != "gaussian":
         raise locate.error(
             f'the filler "{f.type}" does not support sparse weights',
@@ -103,18 +102,15 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
             remedy='use type "gaussian", or drop sparse',
         )
     if not shape and (f.sparse >= 0 or f.type in ("positive_unitball", "gaussian_unitball", "xavier", "msra")):
-        raise locate.error(
-            f'the filler "{f.type}" cannot fill a single number', "type", expected="a shape of 1 axis or more"
-        )
+        what = f'the filler "{f.type}" cannot fill a single number'
+        raise locate.error(what, "type", expected="a shape of 1 axis or more")
     if f.sparse < -1 or f.sparse > (shape[0] if shape else 0):
-        raise locate.error(
-            "a bad sparse", "sparse", expected="-1 (off), or at most the number of outputs", found=f.sparse
-        )
+        expected = "-1 (off), or at most the number of outputs"
+        raise locate.error("a bad sparse", "sparse", expected=expected, found=f.sparse)
     if f.type == "uniform" and not (math.isfinite(f.max - f.min) and f.min <= f.max):
         found = f"min {f.min:g}, max {f.max:g}"
-        raise locate.error(
-            "the uniform filler has no range", "min", expected="min at most max, both finite", found=found
-        )
+        what = "the uniform filler has no range"
+        raise locate.error(what, "min", expected="min at most max, both finite", found=found)
     if f.type == "gaussian" and not (f.std >= 0 and math.isfinite(f.mean + f.std)):
         found = f"mean {f.mean:g}, std {f.std:g}"
         raise locate.error("a bad gaussian filler", "std", expected="std of 0 or more, both finite", found=found)

@@ -44,9 +44,8 @@ class InfogainLoss(Loss):
         if len(bottoms) == 2:
             self.gains = self._read(c)
         elif math.prod(bottoms[2]) != c * c:
-            raise self.bottom_error(
-                2, "is no infogain matrix", expected=f"{c}×{c}, classes by classes", found=list(bottoms[2])
-            )
+            expected = f"{c}×{c}, classes by classes"
+            raise self.bottom_error(2, "is no infogain matrix", expected=expected, found=list(bottoms[2]))
         self.saved_shapes.update(prob=(bottoms[0], None), slope=((n * p, c), None))
         return [(), bottoms[0]][: len(self.spec.top)]
 
@@ -59,9 +58,8 @@ class InfogainLoss(Loss):
         except weights.Damaged as damage:
             raise Where(str(file)).error(f"not an infogain matrix: {damage}", expected="a binary BlobProto") from None
         if gains.size != classes * classes:
-            raise self.error(
-                "its matrix does not fit", "source", expected=f"{classes}×{classes}", found=list(gains.shape)
-            )
+            what = "its matrix does not fit"
+            raise self.error(what, "source", expected=f"{classes}×{classes}", found=list(gains.shape))
         return gains.reshape(classes, classes)
 
     def build(self, dev: Device) -> None:

@@ -46,9 +46,8 @@ def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
 
 def no_padding(layer: Layer, k: Window, *path: str) -> None:
     if any(k.pad):
-        raise layer.error(
-            "stochastic pooling does not support pad", *path, expected="pad 0", found=f"pad {list(k.pad)}"
-        )
+        what = "stochastic pooling does not support pad"
+        raise layer.error(what, *path, expected="pad 0", found=f"pad {list(k.pad)}")
 
 
 class Pooled(Layer):
@@ -119,14 +118,12 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
             found = (
                 f"round_mode: {pb.PoolingParameter.RoundMode.Name(p.round_mode)}, ceil_mode: {str(p.ceil_mode).lower()}"
             )
-            raise self.error(
-                "ceil_mode and round_mode contradict each other", "ceil_mode", found=found, remedy="keep one of the two"
-            )
+            what = "ceil_mode and round_mode contradict each other"
+            raise self.error(what, "ceil_mode", found=found, remedy="keep one of the two")
         if p.global_pooling:
             if p.HasField("kernel_size") or p.HasField("kernel_h") or p.HasField("kernel_w"):
-                raise self.error(
-                    "global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop kernel_size"
-                )
+                what = "global_pooling takes its kernel from the bottom"
+                raise self.error(what, "global_pooling", remedy="drop kernel_size")
             if sliding.per_axis(self, "stride", 2, 1) != (1, 1) or sliding.per_axis(self, "pad", 2, 0) != (0, 0):
                 raise self.error("global_pooling has one window", "global_pooling", expected="stride 1 and pad 0")
 
@@ -143,9 +140,8 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
         if self.method == "STOCHASTIC":
             no_padding(self, k, "pad")
         if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
-            raise self.error(
-                "pad must be less than the kernel", "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}"
-            )
+            what = "pad must be less than the kernel"
+            raise self.error(what, "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}")
         out = pooled(self, spatial, k, self.up)
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
         self.index("index", self.y_shape)
@@ -369,12 +365,8 @@ class VolumePooling(Layer):
 
     def _borders(self, spatial: Shape) -> list[tuple[int, int]]:
         """What surrounds an image so that each window is in it."""
-        after = (
-            max(0, (count - 1) * stride + dilation * (kernel - 1) + 1 - size - pad)
-            for count, stride, dilation, kernel, size, pad in zip(
-                self.counts, self.stride, self.dilation, self.kernel, spatial, self.pad, strict=True
-            )
-        )
+        axes = zip(self.counts, self.stride, self.dilation, self.kernel, spatial, self.pad, strict=True)
+        after = (max(0, (n - 1) * s + d * (k - 1) + 1 - size - pad) for n, s, d, k, size, pad in axes)
         return [(0, 0), (0, 0), *zip(self.pad, after, strict=True)]
 
     def forward(self, x: list, y: list) -> None:

@@ -119,9 +119,8 @@ class Python(Varying, Layer):
             raise self.error(f'{self.file} has no class "{self.p.layer}"', "layer", found=found or "no class")
         missing = [name for name in ("setup", "reshape", "forward") if not callable(getattr(kind, name, None))]
         if missing:
-            raise self.error(
-                f"{self.file}: class {self.p.layer} has no {missing[0]}", "layer", expected="setup, reshape and forward"
-            )
+            what = f"{self.file}: class {self.p.layer} has no {missing[0]}"
+            raise self.error(what, "layer", expected="setup, reshape and forward")
         self.differentiable = callable(getattr(kind, "backward", None))
         self.kind = kind
         self.user: Any = None  # an instance of it
@@ -137,9 +136,8 @@ class Python(Varying, Layer):
         except Exception as mistake:  # a user's module may raise anything
             if isinstance(mistake, ModuleNotFoundError) and mistake.name and f"{name}.".startswith(f"{mistake.name}."):
                 expected = " or ".join(["one on PYTHONPATH", *user_modules.folders()])
-                raise self.error(
-                    f'there is no module "{name}"', "module", expected=expected, remedy=self._remedy(name)
-                ) from None
+                what = f'there is no module "{name}"'
+                raise self.error(what, "module", expected=expected, remedy=self._remedy(name)) from None
             what = f'module "{name}" {described(mistake, None)}'
             raise self.error(what, "module", remedy=conversion(mistake, None)) from mistake
 

@@ -64,15 +64,13 @@ class Reshape(Flatten):
         first = self.axis(self.p.axis + len(shape) + 1 if self.p.axis < 0 else self.p.axis, len(shape), end=True)
         stop = len(shape) if self.p.num_axes == -1 else first + self.p.num_axes
         if not first <= stop <= len(shape):
-            raise self.error(
-                "num_axes goes beyond the bottom's axes", "num_axes", expected=f"-1 to {len(shape) - first}"
-            )
+            what = "num_axes goes beyond the bottom's axes"
+            raise self.error(what, "num_axes", expected=f"-1 to {len(shape) - first}")
         for i, dim in enumerate(dims):
             if dim == 0:
                 if first + i >= len(shape):
-                    raise self.error(
-                        "takes over an axis that the bottom lacks", "shape", "dim", i, found=f"bottom {list(shape)}"
-                    )
+                    what = "takes over an axis that the bottom lacks"
+                    raise self.error(what, "shape", "dim", i, found=f"bottom {list(shape)}")
                 dims[i] = shape[first + i]
             elif dim < -1 or (dim == -1 and -1 in dims[:i]):
                 raise self.error("a bad dimension", "shape", "dim", i, expected="0 or more, or a single -1", found=dim)
@@ -82,9 +80,8 @@ class Reshape(Flatten):
         reshaped = (*shape[:first], *dims, *shape[stop:])
         if math.prod(reshaped) != math.prod(shape):
             what = f"shape {list(reshaped)} does not hold the bottom"
-            raise self.error(
-                what, "shape", expected=f"{math.prod(shape)} numbers, as {list(shape)} has", found=math.prod(reshaped)
-            )
+            expected = f"{math.prod(shape)} numbers, as {list(shape)} has"
+            raise self.error(what, "shape", expected=expected, found=math.prod(reshaped))
         self.first, self.couples_samples = 0, reshaped[:1] != shape[:1]
         return [reshaped]
 
@@ -295,10 +292,8 @@ class BatchReindex(Layer):
 
     def faults(self) -> str | None:
         index_plus_1 = int(self.dev.download(self.op.bad)[0])
-        what = f'"{self.spec.bottom[0]}" has samples 0 to {self.n - 1}'
-        return (
-            f'place {index_plus_1 - 1} of bottom "{self.spec.bottom[1]}" is no sample; {what}' if index_plus_1 else None
-        )
+        what = f'is no sample; "{self.spec.bottom[0]}" has samples 0 to {self.n - 1}'
+        return f'place {index_plus_1 - 1} of bottom "{self.spec.bottom[1]}" {what}' if index_plus_1 else None
 
 
 @register
@@ -347,9 +342,8 @@ class Filter(Varying, Layer):
         chosen = np.flatnonzero(self.dev.download(x[-1]))
         if len(chosen) != self.count:
             if not len(chosen):
-                raise CaffeliteError(
-                    f'layer "{self.name}" (Filter): bottom "{self.spec.bottom[-1]}" selects no sample of the batch'
-                )
+                what = f'layer "{self.name}" (Filter): bottom "{self.spec.bottom[-1]}" selects no sample of the batch'
+                raise CaffeliteError(what)
             self.count = len(chosen)
             self._operations()
             y = self.resize([(self.count, *bottom.shape[1:]) for bottom in x[:-1]])

@@ -150,9 +150,8 @@ class Volumes:
         offsets = [tuple(zip(*sides, strict=True)) for sides in itertools.product(*kernels)]
         every = slice(None)
         # (place in the kernel, the images that it meets in x, their outputs)
-        self.offsets = [
-            (offset, (every, every, *met), (every, every, *outs)) for offset, met, outs in offsets if None not in met
-        ]
+        inside = (each for each in offsets if None not in each[1])
+        self.offsets = [(offset, (every, every, *met), (every, every, *outs)) for offset, met, outs in inside]
 
     @staticmethod
     def _met(size: int, count: int, shift: int, stride: int) -> tuple[slice | None, slice | None]:

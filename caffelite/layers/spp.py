@@ -27,9 +27,8 @@ class SPP(Pooled):
         super().setup()
         if not 1 <= self.p.pyramid_height <= 16:
             found = self.p.pyramid_height if self.p.HasField("pyramid_height") else "none"
-            raise self.error(
-                "a bad pyramid_height", "pyramid_height", expected="1 level or more, at most 16", found=found
-            )
+            expected = "1 level or more, at most 16"
+            raise self.error("a bad pyramid_height", "pyramid_height", expected=expected, found=found)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = require.images(self, bottoms)

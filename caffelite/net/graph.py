@@ -23,9 +23,8 @@ __all__ = ["AUTOMATIC", "Graph", "Node", "Parameter", "Value", "build", "keeps"]
 def keeps(spec: pb.LayerParameter, state: pb.NetState, locate: Locator = NOWHERE) -> str | None:
     """None where the layer belongs to the state, else the reason why not."""
     if spec.include and spec.exclude:
-        raise locate.error(
-            f'layer "{spec.name}" has include and exclude rules', "exclude", 0, remedy="keep rules of one kind"
-        )
+        what = f'layer "{spec.name}" has include and exclude rules'
+        raise locate.error(what, "exclude", 0, remedy="keep rules of one kind")
     reasons = [_mismatch(rule, state) for rule in (spec.include or spec.exclude)]
     if spec.exclude:
         return "an exclude rule holds" if None in reasons else None

@@ -218,13 +218,11 @@ class Net:
         inputs = self.graph.inputs
         for name, array in arrays.items():
             if name not in inputs:
-                raise CaffeliteError(
-                    f'"{name}" is no input', expected=", ".join(inputs) or "no inputs: the net has no Input layer"
-                )
+                what = f'"{name}" is no input'
+                raise CaffeliteError(what, expected=", ".join(inputs) or "no inputs: the net has no Input layer")
             if np.shape(array) != inputs[name].shape:
-                raise CaffeliteError(
-                    f'blob "{name}": a wrong shape', expected=list(inputs[name].shape), found=list(np.shape(array))
-                )
+                what = f'blob "{name}": a wrong shape'
+                raise CaffeliteError(what, expected=list(inputs[name].shape), found=list(np.shape(array)))
         for name, array in arrays.items():
             self.dev.upload(self.data[inputs[name]], np.asarray(array, self.dev.dtype))
 
@@ -347,9 +345,8 @@ class Net:
         for node in self.graph.nodes:
             if isinstance(node.layer, LossScaled):
                 node.layer.loss_scale = factor
-        self.seeds = [
-            (value, functools.partial(self.dev.map(scaled, weight=weight), factor)) for value, weight in starts
-        ]
+        maps = ((value, self.dev.map(scaled, weight=weight)) for value, weight in starts)
+        self.seeds = [(value, functools.partial(run, factor)) for value, run in maps]
 
     def clear_loss(self) -> None:
         self.dev.fill(self.loss, 0)

@@ -82,13 +82,11 @@ def test_nets(
         raise locate.error("test_iter does not fit the test nets", field, 0, expected=expected, found=len(p.test_iter))
     if len(p.test_state) not in (0, len(documents)):
         expected = f"none, or one for each of the {len(documents)} test nets"
-        raise locate.error(
-            "test_state does not fit the test nets", "test_state", expected=expected, found=len(p.test_state)
-        )
+        what = "test_state does not fit the test nets"
+        raise locate.error(what, "test_state", expected=expected, found=len(p.test_state))
     if documents and p.test_interval < 1 and not p.HasField("test_epoch"):
-        raise locate.error(
-            "test_iter without test_interval", "test_iter", remedy="set test_interval, or drop test_iter"
-        )
+        remedy = "set test_interval, or drop test_iter"
+        raise locate.error("test_iter without test_interval", "test_iter", remedy=remedy)
     specs = []
     for i, document in enumerate(documents):
         if p.test_iter[i] < 1:

@@ -91,9 +91,8 @@ class CPU(FormulaKernels):
             raise CaffeliteError("bf16 on a CPU needs oneDNN (version 3)", found="none", remedy=remedy)
         kind = self.library.bf16()
         if kind is None:
-            raise CaffeliteError(
-                "this processor cannot multiply bfloat16 numbers", expected="AVX-512, better AMX", remedy="use fp32"
-            )
+            what = "this processor cannot multiply bfloat16 numbers"
+            raise CaffeliteError(what, expected="AVX-512, better AMX", remedy="use fp32")
         if kind == "emulated":
             log.warning(
                 "This processor has no bfloat16 instructions; -precision bf16 is imitated, and slower than fp32"

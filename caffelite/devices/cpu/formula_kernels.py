@@ -183,9 +183,8 @@ class FormulaKernels(Memory):
 
         def run(*operands):
             outs, targets = operands[-2 if with_values else -1], operands[-1:] * with_values
-            arrays = {
-                name: a.reshape(s) for name, a, s in zip(whole.arrays, operands, shapes, strict=False)
-            }  # without the results
+            named = zip(whole.arrays, operands, shapes, strict=False)  # without the results
+            arrays = {name: array.reshape(shape) for name, array, shape in named}
             over = None
             for target in targets:
                 same = [

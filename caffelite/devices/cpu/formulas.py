@@ -94,9 +94,8 @@ class Map:
     def _bind(self, operands: tuple) -> None:
         *arrays, out = operands
         names = (*self._formula.arrays, *self._formula.scalars)
-        same = [
-            n for n, a in zip(names, arrays, strict=True) if a.size == out.size > 1 and a.ctypes.data == out.ctypes.data
-        ]
+        named = zip(names, arrays, strict=True)
+        same = [name for name, a in named if a.size == out.size > 1 and a.ctypes.data == out.ctypes.data]
         over = same[0] if same and same[0] in self._formula.arrays else None
         self._run, first = self._kernel(over)
         arguments = [a.reshape(s) for n, a, s in zip(names, arrays, self._shapes, strict=True) if n != over]

@@ -141,9 +141,8 @@ class Pooling:
         )
         record = ["record"] if method == "MAX" else []
         if forward.bytes("record") > self.record_bytes(y, window):
-            raise RuntimeError(
-                f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than the buffer can hold"
-            )
+            what = f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than the buffer can hold"
+            raise RuntimeError(what)
         self._forward, self._scratch = forward.primitive("x", "y", *record, "scratch").run, forward.bytes("scratch")
         self._backward = backward.primitive("dy", *record, "dx", "scratch").run
         self._scratch_back = backward.bytes("scratch")

@@ -31,9 +31,8 @@ class LSTM:
         pairs = 1 + self._half
         arrays = [((-(-columns // width), depth // pairs, width * pairs), kind), *more]
         kinds = [np.dtype(kind or self._device.dtype) for _, kind in arrays]
-        sizes = [
-            -(-math.prod(shape) * kind.itemsize // LINE) * LINE for (shape, _), kind in zip(arrays, kinds, strict=True)
-        ]
+        sizes = [math.prod(shape) * kind.itemsize for (shape, _), kind in zip(arrays, kinds, strict=True)]
+        sizes = [-(-size // LINE) * LINE for size in sizes]
         space, starts = self._device.space(sum(sizes)), itertools.accumulate(sizes, initial=0)
         packed = [
             self._device.view(space, start, shape, kind)

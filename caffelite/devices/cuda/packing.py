@@ -37,9 +37,8 @@ class Conversions:
     def has(self, convolution: Any, members: list[Member]) -> bool:
         """Whether the pass that runs converts these; if not, the convolution does it, and later passes do."""
         known = self._members.get(convolution, [])
-        if len(known) != len(members) or any(
-            a.w is not b.w or a.packed is not b.packed for a, b in zip(known, members, strict=True)
-        ):
+        pairs = zip(known, members, strict=False)
+        if len(known) != len(members) or any(a.w is not b.w or a.packed is not b.packed for a, b in pairs):
             self._members[convolution] = members
             return False
         return self.complete and any(known[0] is one for one in self._known)

@@ -264,10 +264,8 @@ class ListFeed(ObjectsFeed):
     def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         *arrays, facts = self.source.next()
         height, width, objects = facts.astype(int).tolist()
-        shapes = self.tops_of((height, width), objects)
-        self._batch = [
-            array.reshape(-1)[: math.prod(shape)].reshape(shape) for array, shape in zip(arrays, shapes, strict=False)
-        ]
+        tops = zip(arrays, self.tops_of((height, width), objects), strict=False)
+        self._batch = [array.reshape(-1)[: math.prod(shape)].reshape(shape) for array, shape in tops]
 
     def forward(self, x: list, y: list) -> None:
         self.write_tops(y, self._batch)

@@ -144,9 +144,8 @@ def image_gt_labels(
         usable = _inside(window, shape) & (coverages(boxes, objects.regions).sum(1) < IGNORED_COVER)
         return Cells(boxes, usable, usable)
 
-    cells_of_fields = (
-        cells(field, window, out.shape[1:]) for field, window, out in zip(fields, windows, maps, strict=True)
-    )
+    each = zip(fields, windows, maps, strict=True)
+    cells_of_fields = (cells(field, window, out.shape[1:]) for field, window, out in each)
     _label(fields, cells_of_fields, objects, Rules(threshold, LEAST_OVERLAP, False, False), maps)
 
 

@@ -1,6 +1,7 @@
 """BoxOutput, BoxGroupOutput and FrcnnOutput: boxes of maps of scores and offsets, and of regions."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -44,16 +45,18 @@ class Proposals(Varying, Layer):
         tops: list[Shape] = [(max(1, count), 5), (max(1, count), 6)]
         return tops[: len(self.spec.top)]
 
-    def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Boxes (M, 4) and their scores (M) before suppression."""
+    def candidates(self, image: int, maps: list[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of each map, boxes (M, 4) and their scores (H, W) before suppression, M = H · W."""
         raise NotImplementedError
 
     def decode(self, offsets: np.ndarray, anchor: tuple[float, float], stride: float) -> np.ndarray:
         ratios = self.p.field_whr, self.p.field_xyr
         return stages.decode_map(offsets, anchor, stride, ratios, (self.deviation, self.mean), self.pixels)
 
-    def large_enough(self, boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The boxes of at least fg_thr and min_size."""
+    def _large_enough(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The boxes (M, 4) of at least fg_thr and min_size, and their scores (M)."""
+        each = [(rows, score.reshape(-1)) for rows, score in self.candidates(image, maps)]
+        boxes, scores = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
         sides = boxes[:, 2:] - boxes[:, :2] + self.pixels
         chosen = (scores >= self.p.fg_thr) & (sides >= self.p.min_size).all(1)
         return boxes[chosen], scores[chosen]
@@ -62,7 +65,7 @@ class Proposals(Varying, Layer):
         maps, rows = [self.dev.download(array).astype(float) for array in x], []
         for image in range(self.batch):
             with np.errstate(invalid="ignore"):  # numbers that are not finite are no boxes
-                boxes, scores = self.candidates(image, maps)
+                boxes, scores = self._large_enough(image, maps)
             limits = self.p.max_nms_num, self.p.max_post_nms_num
             stays = stages.proposals(boxes, scores, self.p.iou_thr, self.p.nms_type, self.pixels, *limits)
             rows.append(np.column_stack([np.full(len(stays), image), boxes[stays], scores[stays]]))
@@ -101,10 +104,8 @@ class BoxOutput(Proposals):
             positions += shape[2] * shape[3]
         return self.planned(bottoms[0][0], positions)
 
-    def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def candidates(self, image: int, maps: list[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         p = self.p
-        boxes: list[np.ndarray] = []
-        scores: list[np.ndarray] = []
         for i, table in enumerate(maps):
             classes, offsets = table[image, :-4], table[image, -4:]
             score = classes[1:].max(0) - classes[0]
@@ -113,9 +114,7 @@ class BoxOutput(Proposals):
             height, width = score.shape
             low = np.maximum(corners[:, :2], 0)
             size = np.minimum(corners[:, 2:] - corners[:, :2], np.array([width, height]) * p.downsample_rate[i] - low)
-            boxes.append(np.concatenate([low, low + size], 1))
-            scores.append(score.reshape(-1))
-        return self.large_enough(np.concatenate(boxes), np.concatenate(scores))
+            yield np.concatenate([low, low + size], 1), score
 
 
 @register
@@ -136,9 +135,8 @@ class BoxGroupOutput(Proposals):
         groups, positions = self.p.box_group_param, 0
         if len(bottoms) != 2 * len(groups):
             expected = f"{2 * len(groups)}: probabilities and offsets for each box_group_param"
-            raise self.error(
-                "has other bottoms than groups", "bottom", 0, expected=expected, found=len(bottoms), outer=True
-            )
+            what = "has other bottoms than groups"
+            raise self.error(what, "bottom", 0, expected=expected, found=len(bottoms), outer=True)
         for i, group in enumerate(groups):
             if not group.field_w or len(group.field_w) != len(group.field_h) or not group.stride:
                 what = "field_w and field_h of one length, and a stride"
@@ -156,19 +154,14 @@ class BoxGroupOutput(Proposals):
             positions += fields * scores[2] * scores[3]
         return self.planned(bottoms[0][0] // len(groups[0].field_w), positions)
 
-    def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        p = self.p
-        boxes: list[np.ndarray] = []
-        scores: list[np.ndarray] = []
-        for i, group in enumerate(p.box_group_param):
+    def candidates(self, image: int, maps: list[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for i, group in enumerate(self.p.box_group_param):
             for k, anchor in enumerate(zip(group.field_w, group.field_h, strict=True)):
                 at = image * len(group.field_w) + k
                 score, offsets = 1 - maps[2 * i][at, 0], maps[2 * i + 1][at]
                 corners = self.decode(offsets, anchor, group.stride)
                 high = np.minimum(corners[:, 2:], np.array([score.shape[1], score.shape[0]]) * group.stride)
-                boxes.append(np.concatenate([np.maximum(corners[:, :2], 0), high], 1))
-                scores.append(score.reshape(-1))
-        return self.large_enough(np.concatenate(boxes), np.concatenate(scores))
+                yield np.concatenate([np.maximum(corners[:, :2], 0), high], 1), score
 
 
 COLUMNS = 7  # image, x1, y1, x2, y2, class, score

@@ -45,9 +45,8 @@ class Correlation(Layer):
         require.images(self, bottoms)
         require.shape(self, bottoms, 1, (bottoms[0][0], bottoms[0][1], *bottoms[0][2:]))
         borders = [2 * (reach - pad) + self.p.kernel_size - 1 for reach, pad in zip(self.reach, self.pad, strict=True)]
-        size = tuple(
-            -(-(side - border) // self.p.stride_1) for side, border in zip(bottoms[0][2:], borders, strict=True)
-        )
+        sides = zip(bottoms[0][2:], borders, strict=True)
+        size = tuple(-(-(side - border) // self.p.stride_1) for side, border in sides)
         if min(size) < 1:
             expected = f"at least {max(1, borders[0] + 1)}×{max(1, borders[1] + 1)} pixels"
             raise self.bottom_error(0, "is too small", expected=expected, found=list(bottoms[0]))

@@ -101,9 +101,8 @@ class TripletLoss(Loss):
         self._squares = dev.channel_sum(formula, (), *split)
         self._gap = dev.map(Formula("d + margin", ("d",), constants=("margin",)), margin=self.p.margin)
         self._sum = dev.sum(Formula("max(gap, 0)", ("gap",)), 0.5 / self.n)
-        formulas = (
-            Formula(f"{side} * dloss / count", ("a", "p", "n", "gap"), ("dloss",), ("count",)) for side in SIDES
-        )
+        names = ("a", "p", "n", "gap"), ("dloss",), ("count",)
+        formulas = (Formula(f"{side} * dloss / count", *names) for side in SIDES)
         self._slopes = [dev.channel_map(formula, ("gap",), *split, count=self.n) for formula in formulas]
 
     def forward(self, x: list, y: list) -> None:

@@ -37,9 +37,8 @@ class ImResize(ArrayLayer):
             if not 1 <= side <= sliding.LARGEST:
                 raise self.error(f"a bad {name}", name, expected=f"1 to {sliding.LARGEST}", found=side)
         cuts = [1 - p.start_scale + i * p.scale_gap for i in range(n)]
-        self.weights = [
-            [self._axis(before, after, cut) for cut in cuts] for before, after in zip((h, w), size, strict=True)
-        ]
+        sides = zip((h, w), size, strict=True)
+        self.weights = [[self._axis(before, after, cut) for cut in cuts] for before, after in sides]
         return [(1, c, *size)]
 
     def _axis(self, before: int, after: int, cut: float) -> np.ndarray:

@@ -162,15 +162,14 @@ class ProposalTarget(Varying, Layer):
     def setup(self) -> None:
         p = self.p
         if p.num_classes < 2:
-            remedy = "set proposal_target_param { num_classes: ... }, the background included"
-            raise self.error(
-                "a bad num_classes", "num_classes", expected="2 or more", found=p.num_classes, remedy=remedy
+            what, remedy = (
+                "a bad num_classes",
+                "set proposal_target_param { num_classes: ... }, the background included",
             )
+            raise self.error(what, "num_classes", expected="2 or more", found=p.num_classes, remedy=remedy)
         require.value(self, "batch_size", p.batch_size >= 1 or p.batch_size == -1, "1 or more, or -1")
         require.shares(self, "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo")
-        self.mean, self.std = (
-            np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
-        )
+        self.mean, self.std = np.array(four(self, "bbox_mean", MEAN)), np.array(four(self, "bbox_std", STD))
         if not (self.std > 0).all():
             raise self.error("a bad bbox_std", "bbox_std", expected="numbers above 0", found=self.std.tolist())
 

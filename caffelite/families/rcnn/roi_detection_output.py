@@ -33,9 +33,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
     def setup(self) -> None:
         require.shares(self, "nms_threshold", "confidence_threshold")
         require.positive(self, "keep_top_k")
-        self.mean, self.std = (
-            np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
-        )
+        self.mean, self.std = np.array(four(self, "bbox_mean", MEAN)), np.array(four(self, "bbox_std", STD))
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rois, scores, offsets, info = bottoms

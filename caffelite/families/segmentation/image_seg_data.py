@@ -304,8 +304,18 @@ def _pair(root: str, words: list[str]) -> Iterator[str]:
     yield from (root + name for name in {*words[:1], *words[-1:], " ".join(words[:-1])} - {""})
 
 
+class LabeledImages(Feed):
+    """The base class of layers that read a list of images and their labels."""
+
+    field = "image_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = labels_pixels = divides_samples = transforms_images = True
+    listed_files = staticmethod(listed_pairs)
+
+
 @register
-class DenseImageData(Feed):
+class DenseImageData(LabeledImages):
     """Images with a label for each pixel, from a list of image and label files: data (N, C, H, W), labels (N, 1, H, W);
     mirrored and cropped alike, a crop at random in both phases.
 
@@ -315,9 +325,6 @@ class DenseImageData(Feed):
     """
 
     field = "dense_image_data_param"
-    files = ("source", "root_folder")
-    tops = (1, 2)
-    reads_images = labels_pixels = divides_samples = transforms_images = True
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
@@ -342,11 +349,9 @@ class DenseImageData(Feed):
         )
         return open_pairs(layer, param, at, settings, "PIXEL", locate, seed)
 
-    listed_files = staticmethod(listed_pairs)
-
 
 @register
-class ImageSegData(Feed):
+class ImageSegData(LabeledImages):
     """Images with labels for their pixels, from a list: data (N, C, H, W), labels (N, 1, H, W), and the sides of each
     image, at most those of the crop (N, 1, 1, 2).
 
@@ -356,11 +361,7 @@ class ImageSegData(Feed):
     src/caffe/layers/image_seg_data_layer.cpp, src/caffe/data_transformer.cpp.
     """
 
-    field = "image_data_param"
-    files = ("source", "root_folder")
     tops = (1, 3)
-    reads_images = labels_pixels = divides_samples = transforms_images = True
-    listed_files = staticmethod(listed_pairs)
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
@@ -406,7 +407,7 @@ class WindowSegData(ImageSegData):
 
 
 @register
-class ImageLabelmapData(Feed):
+class ImageLabelmapData(LabeledImages):
     """Images with edges, from a list of image and gray image files: data (N, C, H, W), edges (N, 1, H, W), gray values
     / 255, of which those above 0.5 are 1; mirrored and cropped alike, a crop at random in TRAIN and else in the middle.
 
@@ -414,11 +415,6 @@ class ImageLabelmapData(Feed):
     size than their image, images of several sizes without new_height or a crop. As in s9xie/hed and yun-liu/RCF,
     src/caffe/layers/image_labelmap_data_layer.cpp.
     """
-
-    field = "image_data_param"
-    files = ("source", "root_folder")
-    tops = (1, 2)
-    reads_images = labels_pixels = divides_samples = transforms_images = True
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
@@ -433,5 +429,3 @@ class ImageLabelmapData(Feed):
             edges=True,
         )
         return open_pairs(layer, param, locate.at("image_data_param"), settings, "PIXEL", locate, seed)
-
-    listed_files = staticmethod(listed_pairs)

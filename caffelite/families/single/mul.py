@@ -32,9 +32,8 @@ class Mul(ArrayLayer):
         if any(i != j and 1 not in (i, j) for i, j in zip(first, second, strict=True)):
             if len(bottoms) > 1:
                 raise self.bottom_error(1, "does not fit", expected=f"axes as {list(a)}, or 1", found=list(b))
-            raise self.error(
-                "mul_shape does not fit", "mul_shape", 0, expected=f"axes as {list(a)}, or 1", found=list(b)
-            )
+            expected = f"axes as {list(a)}, or 1"
+            raise self.error("mul_shape does not fit", "mul_shape", 0, expected=expected, found=list(b))
         # where the first bottom's first axis is that of the samples
         self.couples_samples = len(bottoms) > 1 and not (len(a) == len(b) and a[0] == b[0]) or len(b) > len(a)
         return [tuple(max(pair) for pair in zip(first, second, strict=True))]

@@ -62,9 +62,8 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         nms = p.nms_param
         if not nms.nms_threshold >= 0:
             found = f"{nms.nms_threshold:g}"
-            raise self.error(
-                "nms_threshold must not be negative", "nms_param", "nms_threshold", expected="0 or more", found=found
-            )
+            what = "nms_threshold must not be negative"
+            raise self.error(what, "nms_param", "nms_threshold", expected="0 or more", found=found)
         if not 0 < nms.eta <= 1:
             raise self.error("a bad eta", "nms_param", "eta", expected="above 0, at most 1", found=f"{nms.eta:g}")
         self.most = nms.top_k if nms.HasField("top_k") else -1

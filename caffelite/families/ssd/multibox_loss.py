@@ -221,9 +221,8 @@ class MultiBoxLoss(Loss):
         if not self.p.use_difficult_gt:
             rows = rows[rows[:, 7] == 0]
         items = rows[:, 0].astype(int)
-        return {
-            item: Objects(rows[items == item, 3:7], rows[items == item, 1].astype(int)) for item in np.unique(items)
-        }
+        each = {item: rows[items == item] for item in np.unique(items)}
+        return {item: Objects(own[:, 3:7], own[:, 1].astype(int)) for item, own in each.items()}
 
 
 class Confidence:

@@ -196,7 +196,6 @@ class PriorBoxClustered(Priors):
         widths, heights = self._positive("width"), self._positive("height")
         if not widths or len(widths) != len(heights):
             expected = f"as many heights as widths, {len(widths)}" if widths else "widths and heights in pixels"
-            raise self.error(
-                "has no box for each width", "height" if heights else "width", 0, expected=expected, found=len(heights)
-            )
+            what = "has no box for each width"
+            raise self.error(what, "height" if heights else "width", 0, expected=expected, found=len(heights))
         return np.stack([widths, heights], 1)

@@ -68,9 +68,8 @@ class MalisLoss(Loss):
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(bottoms[2]))
         require.fits(self, bottoms, 3, len(bottoms) <= 3 or math.prod(bottoms[3]) == 3 * shape[1], f"{shape[1]}×3")
         if len(bottoms) < 4 and shape[1] > 3:
-            raise self.bottom_error(
-                0, "needs a fourth bottom of offsets", expected="3 channels at most", found=shape[1]
-            )
+            expected = "3 channels at most"
+            raise self.bottom_error(0, "needs a fourth bottom of offsets", expected=expected, found=shape[1])
         self.couples_samples = True
         return [()]
 

@@ -140,10 +140,7 @@ class WeightedSoftmaxWithLoss(LogTerms):
     bottoms = (3, 3)
     tops = (1, 2)
     constant_bottoms = frozenset({1, 2})
-
-    @property
-    def weighted_mean(self) -> bool:
-        return True
+    weighted_mean = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.same_count(self, bottoms, 1, 2)

@@ -150,9 +150,8 @@ class Yolov3DetectionOutput(YoloOutput):
         else:
             certain, first = 1.0, 5
             corners = predictions[:, :, :4]
-        scores = (
-            certain * grids.sigmoid(predictions[:, :, first - 1 : first]) * grids.sigmoid(predictions[:, :, first:])
-        )
+        objects, classes = predictions[:, :, first - 1 : first], predictions[:, :, first:]
+        scores = certain * grids.sigmoid(objects) * grids.sigmoid(classes)
         return grids.rows(grids.corners(grids.boxes(corners, anchors))), grids.rows(scores)
 
 

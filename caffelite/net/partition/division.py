@@ -156,9 +156,8 @@ def shard_layer(node: Node, plan: LayerPlan, shard: int, shards: int) -> tuple[L
         layer: Layer = node.layer.sample_shard(shard, shards)
     else:
         layer = layers.create(plan.message or node.layer.spec, node.layer.phase, node.layer.locate)
-    bottoms = [
-        shard_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, plan.needs, strict=True)
-    ]
+    needs = zip(node.bottoms, plan.needs, strict=True)
+    bottoms = [shard_shape(bottom.shape, need.axis, shards) for bottom, need in needs]
     tops = [tuple(int(d) for d in shape) for shape in layer.shapes(bottoms)]
     if isinstance(layer, Positioned):
         layer.set_part(plan.axis or 0, shard, shards)
@@ -182,6 +181,5 @@ def check_shared_parameters(graph: Graph, plans: Mapping[Node, LayerPlan], shard
             if (divided, sums) != (other, others):
                 what = f'divides parameter "{graph.parameters[ref.owner].name}" differently than layer "{first.name}"'
                 remedy = "give both the same placement"
-                raise node.layer.error(
-                    f"{what}, with which it shares it", "param", i, "name", remedy=remedy, outer=True
-                )
+                what = f"{what}, with which it shares it"
+                raise node.layer.error(what, "param", i, "name", remedy=remedy, outer=True)

@@ -43,13 +43,11 @@ def parse_split(text: str) -> SplitRequest:
         if not i and name.isdecimal() and not equals:
             name, value = "devices", name
         if name not in ("devices", "stages", "shards", "micro_batches", "hybrid") or name in counts:
-            raise CaffeliteError(
-                f'-split "{text}" is not understood', expected=EXPECTED, found=item.strip() or "nothing"
-            )
+            what = f'-split "{text}" is not understood'
+            raise CaffeliteError(what, expected=EXPECTED, found=item.strip() or "nothing")
         if not value.isdecimal() or not 1 <= int(value) <= 1 << 16:
-            raise CaffeliteError(
-                f'-split "{text}": a bad {name}', expected="a whole number from 1", found=value or "none"
-            )
+            what = f'-split "{text}": a bad {name}'
+            raise CaffeliteError(what, expected="a whole number from 1", found=value or "none")
         counts[name] = int(value)
     hybrid = counts.pop("hybrid", 0)
     chosen = [name for name in ("devices", "hybrid", "stages") if name in counts or (name == "hybrid" and hybrid)]

@@ -76,9 +76,8 @@ class World(Communicator):
             raise missing_extra("mpi4py", "mpi", "training under mpirun or srun") from None
         except (ImportError, RuntimeError) as error:
             remedy = 'install an MPI, or one from a wheel: pip install "caffelite[mpi]"'
-            raise CaffeliteError(
-                "mpi4py finds no MPI library", found=str(error).strip().split("\n")[0], remedy=remedy
-            ) from None
+            what = "mpi4py finds no MPI library"
+            raise CaffeliteError(what, found=str(error).strip().split("\n")[0], remedy=remedy) from None
         super().__init__(MPI, MPI.COMM_WORLD)
         if self.size != launched():
             remedy = "start it with the mpirun of the MPI that mpi4py was built for; under SLURM try srun --mpi=pmi2"

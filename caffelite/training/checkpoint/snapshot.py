@@ -222,9 +222,8 @@ def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarr
     if "\0" in state.model or not (named := Path(state.model)).name:
         raise CaffeliteError(f"{path} names no file as its model", found=repr(state.model))
     sibling = path.with_name(named.name)
-    models = [
-        model for model in dict.fromkeys((sibling, named, atomic_files.backup_of(sibling))) if os.path.exists(model)
-    ]
+    choices = dict.fromkeys((sibling, named, atomic_files.backup_of(sibling)))
+    models = [model for model in choices if os.path.exists(model)]
     if not state.digest:
         models = [model for model in models if model != atomic_files.backup_of(sibling)][:1]
     if not models:

@@ -175,9 +175,8 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
         if not 0 <= getattr(p, name) < math.inf:
             raise locate.error(f"{name} must be a number not below 0", name, found=getattr(p, name))
     if p.min_lr > p.base_lr and p.lr_policy != "multifixed":
-        raise locate.error(
-            "min_lr is above base_lr", "min_lr", expected=f"at most {p.base_lr:g}", found=f"{p.min_lr:g}"
-        )
+        what = "min_lr is above base_lr"
+        raise locate.error(what, "min_lr", expected=f"at most {p.base_lr:g}", found=f"{p.min_lr:g}")
     if p.warmup_iter and p.rampup_interval:
         raise locate.error("both warmup_iter and rampup_interval are set", "rampup_interval", remedy="keep one warm-up")
     if p.lr_policy == "multifixed":

@@ -105,9 +105,8 @@ def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
         name = next((r for r in RULES if r.upper() == old), old)
     if name not in RULES:
         known = ", ".join(RULES)
-        raise locate.error(
-            f'unknown solver type "{name}"', "type", expected=f"one of {known}", remedy=did_you_mean(name, RULES)
-        )
+        what = f'unknown solver type "{name}"'
+        raise locate.error(what, "type", expected=f"one of {known}", remedy=did_you_mean(name, RULES))
     return name
 
 
