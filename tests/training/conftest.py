@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
+from caffelite.devices.cuda import GPU
 from caffelite.training import Requests, Trainer, build_trainer
 
 # Everything that a resume could get wrong: mirrored crops, shuffled rows, dropout, random dummy data, several test
@@ -62,6 +64,12 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "los
 @pytest.fixture(scope="session")
 def device():
     return devices.open_device()
+
+
+@pytest.fixture(params=["early", "late"])
+def late(request):
+    """A device that computes as late as CUDA may, and copies as early or as late."""
+    return GPU(0, "float32", HostBackend("late", request.param))
 
 
 @pytest.fixture

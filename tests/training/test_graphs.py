@@ -7,7 +7,7 @@ import pytest
 from devices.host import plans
 from devices.host.backend import HostBackend
 from devices.host.streams import Event
-from training.capturing import CONVOLVING, SOLVER, STANDING, TRAVELLING, compare, trained
+from training.capturing import CONVOLVING, FIXED, SOLVER, STANDING, TRAVELLING, assert_same, compare, trained
 
 from caffelite.devices.cuda import GPU
 from caffelite.net import net
@@ -25,12 +25,6 @@ def once(key, run):
     if key not in KNOWN:
         KNOWN[key] = run()
     return KNOWN[key]
-
-
-@pytest.fixture(params=["early", "late"])
-def late(request):
-    """A device that computes as late as CUDA may, and copies as early or as late."""
-    return GPU(0, "float32", HostBackend("late", request.param))
 
 
 VARIANTS = [
@@ -56,10 +50,7 @@ def test_captured_iterations_equal_eager_ones(folder, train, device, more):
 def test_one_launch_runs_several_iterations(folder, train, device):
     """Data that stands on the device: 60 iterations and 6 tests of 16 batches take a fraction of as many launches."""
     (folder / "standing.prototxt").write_text(STANDING)
-    text = (
-        'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 16 test_interval: 12 max_iter: 60 '
-        "random_seed: 1"
-    )
+    text = f"{FIXED} test_iter: 16 test_interval: 12 max_iter: 60"
     graphs, runs = compare(train, device, text)
     assert 0 < runs < 60
     assert max(map(len, device.backend.graphs)) > 80, "a graph of several iterations"
@@ -84,9 +75,7 @@ def test_overlapping_copies_change_nothing(folder, train, device, late, monkeypa
     for dev in (device, late):
         monkeypatch.setattr(dev.backend, "free_bytes", lambda: room)
     expected = once((text, room), lambda: trained(train, device, text))
-    actual = trained(train, late, text)
-    assert actual[0] == expected[0] and actual[1] == expected[1]
-    np.testing.assert_equal(actual[2], expected[2])
+    assert_same(trained(train, late, text), expected)
 
 
 @pytest.mark.host
@@ -103,8 +92,8 @@ def test_weight_gradients_run_on_a_side_stream(folder, train, aside, precision):
         return actual
 
     expected, actual = once(precision, lambda: run(HostBackend())), run(HostBackend("late", aside))
-    assert actual[0] == expected[0] and np.isfinite(actual[1]).all() and actual[1] == expected[1]
-    np.testing.assert_equal(actual[2], expected[2])
+    assert_same(actual, expected)
+    assert np.isfinite(actual[1]).all()
 
 
 def test_resume_is_exact(folder, train, device):
@@ -121,10 +110,7 @@ def test_large_outputs_are_read_in_small_groups(folder, train, device, monkeypat
     """No room, or room for two passes of two scores."""
     (folder / "standing.prototxt").write_text(STANDING)
     monkeypatch.setattr(net, "RECORDED_NUMBERS", room)
-    text = (
-        'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 7 test_interval: 5 max_iter: 10 '
-        "random_seed: 1"
-    )
+    text = f"{FIXED} test_iter: 7 test_interval: 5 max_iter: 10"
     compare(train, device, text)
     run = train(text, device=device)
     assert {len(ring) for ring in run.solver.tests[0][0]._rings} == {max(1, room // 2)}

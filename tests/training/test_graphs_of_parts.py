@@ -210,16 +210,8 @@ class Job:
             control = Meeting(self.exchange, len(self.devices), rank, self.values)
             comm = ProcessGroup(control, self.sums)
             document = prototxt.parse(text, pb.SolverParameter, "solver.prototxt")
-            run = build_trainer(
-                document.message,
-                document.locate,
-                "solver.prototxt",
-                self.devices[rank],
-                comm=comm,
-                split=split,
-                strong_scaling=True,
-                **options,
-            )
+            job = {"comm": comm, "split": split, "strong_scaling": True, **options}
+            run = build_trainer(document.message, document.locate, "solver.prototxt", self.devices[rank], **job)
             try:
                 run.solve()
                 blobs = list(parameters_of(run.net, run.division).blobs(run.net.params.data))

@@ -48,10 +48,8 @@ def test_a_model_of_another_snapshot_is_refused(folder, train, form, caplog):
     train(SOLVER + form)
     model, other = (folder / f"run_iter_{i}.caffemodel{end(form)}" for i in (4, 2))
     model.write_bytes(other.read_bytes())
-    message = (
-        "run_iter_4.caffemodel.* is not the model that run_iter_4.solverstate.* was written with; the newest good "
-        "snapshot is run_iter_2"
-    )
+    message = "run_iter_4.caffemodel.* is not the model that run_iter_4.solverstate.* was written with; "
+    message += "the newest good snapshot is run_iter_2"
     with pytest.raises(CaffeliteError, match=message):
         train(SOLVER + form, resume=f"run_iter_4.solverstate{end(form)}")
     assert found(SOLVER + form) == f"run_iter_2.solverstate{end(form)}"
@@ -115,10 +113,8 @@ def elsewhere(folder):
 
 
 def test_a_second_run_with_the_prefix_is_refused(folder, train, make, elsewhere):
-    message = (
-        rf"another run \(process {elsewhere.pid} on \S+, since 2\S+ \S+\) writes snapshots under run; let it end, "
-        r"or give this run a prefix"
-    )
+    message = rf"another run \(process {elsewhere.pid} on \S+, since 2\S+ \S+\) writes snapshots under run; "
+    message += "let it end, or give this run a prefix"
     with pytest.raises(CaffeliteError, match=message):
         train(SOLVER)
     assert listing(folder) == []
@@ -204,10 +200,8 @@ def test_auto_starts_over_a_run_without_snapshots(folder, train, make, caplog):
     solver = make(OTHER)
     solver.step(1)
     assert found() is None
-    assert (
-        "left no good snapshot; run_iter_4.solverstate is of an earlier run: -snapshot run_iter_4.solverstate "
-        "continues from it" in caplog.text
-    )
+    what = "left no good snapshot; run_iter_4.solverstate is of an earlier run: "
+    assert what + "-snapshot run_iter_4.solverstate continues from it" in caplog.text
 
 
 def test_auto_repeats_a_resume_without_new_snapshots(folder, train, make):
@@ -239,9 +233,8 @@ def test_files_without_a_run_are_ordered_by_iteration(folder, train):
     train(SOLVER)
     for path in folder.glob("run_iter_*.solverstate"):
         state = pb.SolverState.FromString(path.read_bytes())
-        path.write_bytes(
-            pb.SolverState(iter=state.iter, learned_net=state.learned_net, history=state.history).SerializeToString()
-        )
+        bare = pb.SolverState(iter=state.iter, learned_net=state.learned_net, history=state.history)
+        path.write_bytes(bare.SerializeToString())
     (folder / ".run.lock").unlink()
     assert found() == "run_iter_4.solverstate"
 
@@ -328,10 +321,7 @@ def test_other_runs_snapshots_are_not_pruned(folder, train):
     train(OTHER + "snapshot_keep: 1")
     kept = {int(path.name.split("_")[2].split(".")[0]) for path in folder.glob("run_iter_*.solverstate")}
     assert kept == {1, 3, 4}
-    assert {p.name for p in folder.glob("run_run_1/*.solverstate")} == {
-        "run_iter_2.solverstate",
-        "run_iter_4.solverstate",
-    }
+    assert {p.stem for p in folder.glob("run_run_1/*.solverstate")} == {"run_iter_2", "run_iter_4"}
 
 
 # What a killed run left

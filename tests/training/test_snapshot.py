@@ -15,10 +15,8 @@ from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint import atomic_files, parameters, snapshot
 from caffelite.training.checkpoint.parameters import NetParameters
 
-SOLVER = (
-    'net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: '
-    '2 snapshot_prefix: "run" '
-)
+SOLVER = 'net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 '
+SOLVER += 'snapshot: 2 snapshot_prefix: "run" '
 SNAPSHOTS = [f"run_iter_{i}.{kind}" for i in (2, 4) for kind in ("caffemodel", "solverstate")]
 
 
@@ -78,9 +76,8 @@ def test_snapshots_have_caffes_wire_format(folder, train):
     assert one(state, 1) == 4 and one(state, 2) == b"run_iter_4.caffemodel"
     history = [blob(value) for number, value in wire(state) if number == 3]
     assert [shape for shape, _ in history] == [[2, 5], [2]]
-    for (_, actual), expected in zip(
-        history, NetParameters(run.solver.net).blobs(*run.solver.state.histories), strict=True
-    ):
+    histories = NetParameters(run.solver.net).blobs(*run.solver.state.histories)
+    for (_, actual), expected in zip(history, histories, strict=True):
         np.testing.assert_array_equal(actual, expected.reshape(-1))
 
 
@@ -102,11 +99,8 @@ def test_pieces_of_parameters_make_the_same_files(folder, train, monkeypatch):
 def test_protobuf_reads_snapshots(folder, train):
     run = train(SOLVER)
     net = pb.NetParameter.FromString((folder / "run_iter_4.caffemodel").read_bytes())
-    assert net.name == "plain" and [(p.name, p.type) for p in net.layer] == [
-        ("rows", "HDF5Data"),
-        ("value", "InnerProduct"),
-        ("loss", "EuclideanLoss"),
-    ]
+    kinds = [("rows", "HDF5Data"), ("value", "InnerProduct"), ("loss", "EuclideanLoss")]
+    assert net.name == "plain" and [(p.name, p.type) for p in net.layer] == kinds
     assert [list(b.shape.dim) for b in net.layer[1].blobs] == [[2, 5], [2]]
     assert net.layer[1].param[1].lr_mult == 2 and net.layer[1].inner_product_param.num_output == 2
     np.testing.assert_array_equal(np.array(net.layer[1].blobs[0].data, np.float32), run.params()[0].reshape(-1))
@@ -171,10 +165,8 @@ def test_a_failed_write_leaves_no_partial_file(folder, make, monkeypatch, name, 
     for path, body in before.items():
         assert (folder / path).read_bytes() == body
     for path in set(actual) - set(before):  # what has its name is whole
-        kind = pb.NetParameter if path.endswith("caffemodel") else pb.SolverState
-        assert snapshot.weights.check_seal((folder / path).read_bytes(), path) and kind.FromString(
-            (folder / path).read_bytes()
-        )
+        kind, body = pb.NetParameter if path.endswith("caffemodel") else pb.SolverState, (folder / path).read_bytes()
+        assert snapshot.weights.check_seal(body, path) and kind.FromString(body)
     assert "run_iter_3.solverstate" not in actual or "run_iter_3.caffemodel" in actual
 
 
@@ -190,11 +182,8 @@ def test_only_drafts_of_ended_processes_are_removed(folder, make):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     dead = [f".run_iter_{i}.caffemodel.{ended.pid}.draft" for i in (8, 9)] + [f".run_iter_.{'9' * 30}.draft"]
-    kept = [
-        f".run_iter_9.caffemodel.{os.getppid()}.draft",
-        f".other_iter_9.caffemodel.{ended.pid}.draft",
-        ".run_iter_9.caffemodel.x.draft",
-    ]
+    kept = [f".run_iter_9.caffemodel.{os.getppid()}.draft", f".other_iter_9.caffemodel.{ended.pid}.draft"]
+    kept += [".run_iter_9.caffemodel.x.draft"]
     for name in dead + kept:
         (folder / name).touch()
     make(SOLVER)
@@ -295,18 +284,16 @@ main(["train", "-solver", "solver.prototxt"])
 """
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.splitlines()[-1].startswith(
-        "caffelite: cannot write run_iter_4.caffemodel: file too large; free disk space"
-    )
+    what = "caffelite: cannot write run_iter_4.caffemodel: file too large; free disk space"
+    assert done.stderr.splitlines()[-1].startswith(what)
     assert "Traceback" not in done.stderr and files(folder) == SNAPSHOTS[:2]
 
 
 def test_prefix(tmp_path):
-    p = pb.SolverParameter()
-    assert snapshot.prefix(p, "a/lenet_solver.prototxt") == "a/lenet_solver"
-    p.snapshot_prefix = str(tmp_path)
-    assert snapshot.prefix(p, "a/lenet_solver.prototxt") == f"{tmp_path}/lenet_solver"
-    p.snapshot_prefix = f"{tmp_path}/absent/"
-    assert snapshot.prefix(p, "a/lenet_solver.prototxt") == f"{tmp_path}/absent/lenet_solver"
-    p.snapshot_prefix = f"{tmp_path}/run"
-    assert snapshot.prefix(p, "a/lenet_solver.prototxt") == f"{tmp_path}/run"
+    for field, expected in (
+        (None, "a/lenet_solver"),
+        (f"{tmp_path}", f"{tmp_path}/lenet_solver"),
+        (f"{tmp_path}/absent/", f"{tmp_path}/absent/lenet_solver"),
+        (f"{tmp_path}/run", f"{tmp_path}/run"),
+    ):
+        assert snapshot.prefix(pb.SolverParameter(snapshot_prefix=field), "a/lenet_solver.prototxt") == expected
