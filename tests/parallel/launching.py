@@ -89,18 +89,13 @@ def shipped(folder: Path, name: str, shape: tuple[int, ...]) -> str:
     made = images(60, shape, np.random.default_rng(6))
     write_lmdb(folder / f"{name}_images", made)
     write_mean(folder / "mean.binaryproto", np.mean([image for image, _ in made], 0), force=True)
-    net = re.sub(
-        r'source: "\w+" batch_size: \d+',
-        f'source: "{name}_images" batch_size: 12',
-        (ROOT / f"models/{name}/train_val.prototxt").read_text(),
-    )
-    (folder / f"{name}.prototxt").write_text(net)
-    kept = [
-        line
-        for line in (ROOT / f"solvers/{name}_solver.prototxt").read_text().split("\n")
-        if re.match(r"(base_lr|lr_policy|gamma|power|momentum|weight_decay|stepvalue|type)\b", line)
-    ]
-    return "\n".join([*kept, f'net: "{name}.prototxt" max_iter: 20 random_seed: 4 snapshot_after_train: false'])
+    net, solver = ROOT / f"models/{name}/train_val.prototxt", ROOT / f"solvers/{name}_solver.prototxt"
+    source = f'source: "{name}_images" batch_size: 12'
+    text = re.sub(r'source: "\w+" batch_size: \d+', source, net.read_text())
+    (folder / f"{name}.prototxt").write_text(text)
+    recipe = r"(base_lr|lr_policy|gamma|power|momentum|weight_decay|stepvalue|type)\b"
+    lines = [line for line in solver.read_text().split("\n") if re.match(recipe, line)]
+    return "\n".join([*lines, f'net: "{name}.prototxt" max_iter: 20 random_seed: 4 snapshot_after_train: false'])
 
 
 def environment() -> dict[str, str]:

@@ -12,9 +12,8 @@ from caffelite import weights
 from caffelite.training.checkpoint import snapshot
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
-TEXT = SOLVER.replace("max_iter: 50", "max_iter: 24") + (
-    'test_iter: 5 test_interval: 10 display: 10 snapshot: 12 ema_decay: 0.9 clip_gradients: 0.5 best_score: "accuracy" '
-)
+TEXT = SOLVER.replace("max_iter: 50", "max_iter: 24 test_iter: 5 test_interval: 10 display: 10 snapshot: 12")
+TEXT += 'ema_decay: 0.9 clip_gradients: 0.5 best_score: "accuracy" '
 EPOCHS = SOLVER.replace("max_iter: 50", "max_epoch: 2") + "snapshot_epoch: 1 "
 PARTS, SHARDS, STAGES = "-split stages=2,micro_batches=3", "-split shards=2", "-split stages=2"
 CROSS, STRONG = "-split stages=2,shards=2", "-scaling strong"
@@ -150,9 +149,8 @@ def numbers(log: str) -> list[tuple[str, float]]:
     actual = []
     for line in log.split("\n"):
         text = re.sub(r"^\S+ \S+ +\d+ \S+\] ", "", line)
-        actual += [
-            (re.sub(r"[-\d.]+(e[-+]\d+)?", "#", text), float(m)) for m in re.findall(r"(?<=[ =>])-?[\d.]+\d", text)
-        ]
+        plain = re.sub(r"[-\d.]+(e[-+]\d+)?", "#", text)
+        actual += [(plain, float(number)) for number in re.findall(r"(?<=[ =>])-?[\d.]+\d", text)]
     return actual
 
 
@@ -245,9 +243,8 @@ def test_corrupted_weights_are_traced_to_their_iteration(wide, name):
     statuses, message = actual[name]
     assert all(statuses) and not any(actual[f"{name} begun"][0]), message
     assert f"The weights are already corrupted: repeating from {name}_iter_3.solverstate" in message
-    assert message.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, (
-        message
-    )
+    what = 'the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"'
+    assert message.count(what) == 1, message
     assert "last place" not in message and (folder / f"{name}_fault_iter_3/report.json").exists()
     assert 'gradient of "size"' in actual[f"replay {name}"][1]
 

@@ -8,7 +8,7 @@ import pytest
 from deep_nets import resnet
 from random_plans import random_net
 from seeds import seeds
-from textnet import build, inputs
+from textnet import build, inputs, wired
 
 from caffelite.devices.traits import cpu_traits, cuda_traits
 from caffelite.net.compile import compile
@@ -24,12 +24,11 @@ from caffelite.planner.stages import evaluated
 
 CPU = cpu_traits(onednn=False)
 NETWORK = Network(Link(4e9, 5e-6), Link(1e9, 1e-5), 4)
-DENSE = inputs(data=(8, 64), label=(8,)) + "".join(
-    f'layer {{ name: "ip{i}" type: "InnerProduct" bottom: "{below}" top: "ip{i}" '
-    "inner_product_param { num_output: 64 } }"
-    f'layer {{ name: "relu{i}" type: "ReLU" bottom: "ip{i}" top: "ip{i}" }}'
-    for i, below in enumerate(("data", "ip0", "ip1", "ip2"))
-) + 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip3" bottom: "label" top: "loss" }'  # fmt: skip
+DENSE = inputs(data=(8, 64), label=(8,))
+for i, below in enumerate(("data", "ip0", "ip1", "ip2")):
+    DENSE += wired("InnerProduct", below, f"ip{i}", "num_output: 64")
+    DENSE += wired("ReLU", f"ip{i}", f"ip{i}", name=f"relu{i}")
+DENSE += wired("SoftmaxWithLoss", "ip3 label", "loss")
 
 
 def planner(graph, devices=2, rates=RATES["cpu"], **options) -> Planner:
@@ -79,12 +78,9 @@ def test_activations_of_one_stage_are_those_of_the_net(seed):
 def test_layers_of_one_step_and_of_one_parameter_stay_together():
     text = inputs(data=(2, 3, 8, 8), t=(2, 3, 8, 8))
     for name, bottom in (("a", "data"), ("b", "a"), ("c", "b")):
-        shared = 'param { name: "w" }' if name in "ab" else ""
-        text += f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" {shared}'
-        text += "convolution_param { num_output: 3 kernel_size: 3 pad: 1 } }"
-        text += f'layer {{ name: "{name}_relu" type: "ReLU" bottom: "{name}" top: "{name}" }}'
-    text += 'layer { name: "loss" type: "EuclideanLoss" bottom: "c" bottom: "t" top: "loss" }'
-    graph = build(text)
+        body = 'param { name: "w" }' * (name in "ab") + " convolution_param { num_output: 3 kernel_size: 3 pad: 1 }"
+        text += wired("Convolution", bottom, name, body) + wired("ReLU", name, name, name=f"{name}_relu")
+    graph = build(text + wired("EuclideanLoss", "c t", "loss"))
     names = [n.name for n in graph.nodes]
     behind = {names[b] for b in boundaries(graph, compile(graph, CPU)) if 0 < b < len(names)}
     assert behind == {"t", "a", "c", "loss"}
@@ -134,8 +130,7 @@ def test_exchange_of_divided_inner_products():
 
 
 def test_a_reader_of_all_channels_needs_the_complete_sum():
-    text = DENSE + 'layer { name: "sum" type: "Reduction" bottom: "ip0" top: "sum" loss_weight: 1 }'
-    graph = build(text)
+    graph = build(DENSE + wired("Reduction", "ip0", "sum", "loss_weight: 1"))
     index = {n.name: n.index for n in graph.nodes}
     actual = exchange(graph, Sharding(2, frozenset({index["ip0"], index["ip1"]})))
     half = 8 * 64 * 4 / 2
@@ -145,10 +140,8 @@ def test_a_reader_of_all_channels_needs_the_complete_sum():
 def test_columns_of_a_grouped_convolution_exchange_nothing():
     text = inputs(data=(2, 4, 8, 8), t=(2, 8, 8, 8))
     for name, bottom, group in (("a", "data", 1), ("b", "a", 2)):
-        text += f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{'
-        text += f"num_output: 8 kernel_size: 3 pad: 1 group: {group} }} }}"
-    text += 'layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "t" top: "loss" }'
-    graph = build(text)
+        text += wired("Convolution", bottom, name, f"num_output: 8 kernel_size: 3 pad: 1 group: {group}")
+    graph = build(text + wired("EuclideanLoss", "b t", "loss"))
     index = {n.name: n.index for n in graph.nodes}
     actual = exchange(graph, Sharding(2, frozenset({index["a"], index["b"]})))
     assert actual.sent[:, index["b"]].sum() == 0 and actual.sent[0, index["loss"]] == 2 * 8 * 8 * 8 * 4 / 2
@@ -209,11 +202,8 @@ def test_costs_of_a_changed_division_are_those_of_the_net(seed):
 
 
 def test_hybrid_divides_samples_first_then_outputs():
-    text = inputs(data=(8, 3, 8, 8), label=(8,))
-    text += 'layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" '
-    text += "convolution_param { num_output: 4 kernel_size: 3 } }"
-    text += 'layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip" inner_product_param { num_output: 10 } }'
-    text += 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }'
+    text = inputs(data=(8, 3, 8, 8), label=(8,)) + wired("Convolution", "data", "conv", "num_output: 4 kernel_size: 3")
+    text += wired("InnerProduct", "conv", "ip", "num_output: 10") + wired("SoftmaxWithLoss", "ip label", "loss")
     graph = build(text)
     actual = hybrid(Divisions(graph, 2))
     assert actual.batch == {2} and actual.outputs == {3}

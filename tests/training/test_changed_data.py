@@ -44,9 +44,8 @@ def trained(folder, train):
 
 
 def relabel(folder):
-    write_lmdb(
-        folder / "images", [(image, 0 if i == 4 else label) for i, (image, label) in enumerate(IMAGES)], force=True
-    )
+    changed = [(image, 0 if i == 4 else label) for i, (image, label) in enumerate(IMAGES)]
+    write_lmdb(folder / "images", changed, force=True)
 
 
 def exchange(folder):

@@ -19,9 +19,8 @@ net: "plain.prototxt" test_iter: 2 test_interval: 2 base_lr: 0.05 lr_policy: "fi
 random_seed: 3
 momentum: 0.5 snapshot_prefix: "run"
 """
-WORSE = PLAIN.replace(
-    '"fixed"', '"multifixed" stagelr: 0.05 stagelr: 1.5 stageiter: 5 stageiter: 12'
-)  # learns, then unlearns
+STAGES = '"multifixed" stagelr: 0.05 stagelr: 1.5 stageiter: 5 stageiter: 12'  # it learns, then unlearns
+WORSE = PLAIN.replace('"fixed"', STAGES)
 WHOLE = """
 net: "everything.prototxt" test_iter: 3 test_state { stage: "score" } test_interval: 2
 base_lr: 0.2 lr_policy: "fixed" momentum: 0.9 max_iter: 14 display: 1 random_seed: 5
@@ -78,12 +77,8 @@ def test_a_score_that_is_not_finite_is_never_the_best(folder, train, bad, lowest
     trainer = train(WORSE + f'best_score: "loss" early_stop: 3 best_lowest: {"true" if lowest else "false"}').solver
     state, written = trainer.state, []
     state.best = BestState()
-    hook = BestWeights(
-        trainer.p,
-        trainer.locate,
-        [net.graph for net, _ in trainer.tests],
-        lambda state: written.append(state.iteration),
-    )
+    graphs = [net.graph for net, _ in trainer.tests]
+    hook = BestWeights(trainer.p, trainer.locate, graphs, lambda state: written.append(state.iteration))
     for state.iteration, value in enumerate([bad, 0.5, bad, bad, bad], 1):
         assert not hook.over(state)
         hook.all_tested(state, [Scores([("loss", 1.0, np.array([value]))], value)])
@@ -97,9 +92,8 @@ def test_early_stop(folder, train):
     assert run.solver.iteration == best.iteration + 4 < 12 and run.log[-1] == "Optimization stopped early."
     assert any(line.startswith("loss has not been better than") for line in run.log)
     state = f"run_iter_{run.solver.iteration}.solverstate"
-    assert train(text, resume=state).solver.iteration == run.solver.iteration, (
-        "it stays stopped, and counts no test twice"
-    )
+    again = train(text, resume=state)
+    assert again.solver.iteration == run.solver.iteration, "it stays stopped, and counts no test twice"
     longer = train(text.replace("early_stop: 2", "early_stop: 3"), resume=state)
     assert longer.solver.iteration == best.iteration + 6
 
@@ -108,10 +102,9 @@ def test_early_stop(folder, train):
 def test_the_latest_snapshots_are_kept(folder, train, form, end):
     (folder / "run_iter_50.caffemodel").write_text("of another, longer run")
     train(PLAIN + f"snapshot: 2 snapshot_keep: 2 ema_decay: 0.5 {form}")
-    kept = {
-        f"run_iter_{i}{name}{end}" for i in (10, 12) for name in (".caffemodel", "_average.caffemodel", ".solverstate")
-    }
-    assert {p.name for p in folder.glob("run_iter*")} == kept | {"run_iter_50.caffemodel"}
+    kinds = (".caffemodel", "_average.caffemodel", ".solverstate")
+    expected = {f"run_iter_{i}{kind}{end}" for i in (10, 12) for kind in kinds} | {"run_iter_50.caffemodel"}
+    assert {p.name for p in folder.glob("run_iter*")} == expected
 
 
 def test_the_average(folder, train):

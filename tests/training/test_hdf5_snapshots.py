@@ -140,9 +140,8 @@ def test_gradients_in_either_form(folder, train):
         for blob, diff in zip(layer.blobs, expected[layer.name], strict=True):
             np.testing.assert_array_equal(np.array(blob.diff, np.float32), diff.ravel())
             assert len(blob.data) == len(blob.diff)
-    np.testing.assert_equal(
-        weights.read_model("run_iter_12.caffemodel.h5"), weights.read_model("bin_iter_12.caffemodel")
-    )
+    models = (weights.read_model(name) for name in ("run_iter_12.caffemodel.h5", "bin_iter_12.caffemodel"))
+    np.testing.assert_equal(*models)
 
 
 def test_gradients_are_saved_only_with_snapshot_diff(folder, train):

@@ -21,9 +21,8 @@ from caffelite.training.state import IterationStart, LossWindow, RecurrentState,
 @pytest.fixture
 def state(device):
     """The state of a run without a net."""
-    return TrainingState(
-        pb.RunOrigin(id="1"), 0, device.zeros(4), [], LossWindow(device, 3), [], [], IterationStart(device, [], [])
-    )
+    window, start = LossWindow(device, 3), IterationStart(device, [], [])
+    return TrainingState(pb.RunOrigin(id="1"), 0, device.zeros(4), [], window, [], [], start)
 
 
 class Recording(Hook):

@@ -22,6 +22,8 @@ base_lr: 0.05 lr_policy: "step" gamma: 0.7 stepsize: 6 momentum: 0.9 weight_deca
 max_iter: 20 display: 1 average_loss: 3 iter_size: 2 clip_gradients: 0.9
 snapshot: 7 snapshot_prefix: "run"
 """
+AGAIN = SOLVER.replace('"run"', '"again"')
+SEED = "random_seed: 5"
 
 
 def after(log, iteration):
@@ -42,6 +44,13 @@ def same_state(one, other):
             assert a == b
 
 
+def assert_continues(resumed, whole, iteration: int) -> None:
+    """A run under the prefix "again", broken off at an iteration, ends as the one under "run"."""
+    expected = [line.replace("run_iter", "again_iter") for line in after(whole.log, iteration)]
+    assert after(resumed.log, iteration) == expected
+    np.testing.assert_equal(whole.params(), resumed.params())
+
+
 def models(prefix):
     net = pb.NetParameter.FromString(names(prefix, 20)[0].read_bytes())
     return {layer.name: [list(blob.data) for blob in layer.blobs] for layer in net.layer}
@@ -50,10 +59,9 @@ def models(prefix):
 @pytest.mark.parametrize("seed", ["", "random_seed: 5"], ids=["own seed", "given seed"])
 def test_resume_from_a_snapshot_is_exact(folder, train, seed):
     whole = train(SOLVER + seed)
-    resumed = train(SOLVER.replace('"run"', '"again"') + seed, resume="run_iter_7.solverstate")
+    resumed = train(AGAIN + seed, resume="run_iter_7.solverstate")
     assert len(set(whole.losses())) > 15, "a run whose losses differ"
-    assert after(resumed.log, 7) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 7)]
-    np.testing.assert_equal(whole.params(), resumed.params())
+    assert_continues(resumed, whole, 7)
     same_state("run", "again")
 
 
@@ -71,22 +79,21 @@ layer {{ name: "loss" type: "EuclideanLoss" bottom: "h" bottom: "t" top: "loss" 
     solver += ' snapshot: 5 snapshot_prefix: "run"'
     whole = train(solver)
     resumed = train(solver.replace('"run"', '"again"'), resume="run_iter_5.solverstate")
-    assert after(resumed.log, 5) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 5)]
-    np.testing.assert_equal(whole.params(), resumed.params())
+    assert_continues(resumed, whole, 5)
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 9, 19])
 def test_resume_after_a_signal_is_exact(folder, train, stop_at):
-    whole = train(SOLVER + "random_seed: 5")
-    first = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", stop_at=stop_at)
+    whole = train(SOLVER + SEED)
+    first = train(AGAIN + SEED, stop_at=stop_at)
     assert first.log[-1] == "Optimization stopped early." and first.solver.iteration == stop_at
-    resumed = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", resume=f"again_iter_{stop_at}.solverstate")
-    assert after(resumed.log, stop_at) == [line.replace("run_iter", "again_iter") for line in after(whole.log, stop_at)]
+    resumed = train(AGAIN + SEED, resume=f"again_iter_{stop_at}.solverstate")
+    assert_continues(resumed, whole, stop_at)
     same_state("run", "again")
 
 
 def test_a_stop_during_a_test_repeats_the_test(folder, train):
-    whole = train(SOLVER + "random_seed: 5")
+    whole = train(SOLVER + SEED)
 
     def stop_in_second_test_net(solver):
         forward, net = solver.tests[1][0].forward, solver.tests[1][0]
@@ -98,10 +105,10 @@ def test_a_stop_during_a_test_repeats_the_test(folder, train):
 
         net.forward = stopping
 
-    broken = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", before=stop_in_second_test_net)
+    broken = train(AGAIN + SEED, before=stop_in_second_test_net)
     assert "Test interrupted." in broken.log and broken.solver.iteration == 8
-    resumed = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", resume="again_iter_8.solverstate")
-    assert after(resumed.log, 8) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 8)]
+    resumed = train(AGAIN + SEED, resume="again_iter_8.solverstate")
+    assert_continues(resumed, whole, 8)
     same_state("run", "again")
 
 
@@ -109,28 +116,26 @@ def test_a_longer_run_continues_a_shorter_one(folder, train):
     whole = train(SOLVER)
     seed = whole.solver.seed
     train(SOLVER.replace("max_iter: 20", "max_iter: 8").replace('"run"', '"again"') + f"random_seed: {seed}")
-    resumed = train(SOLVER.replace('"run"', '"again"') + f"random_seed: {seed}", resume="again_iter_8.solverstate")
-    assert after(resumed.log, 8) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 8)]
+    resumed = train(AGAIN + f"random_seed: {seed}", resume="again_iter_8.solverstate")
+    assert_continues(resumed, whole, 8)
     same_state("run", "again")
 
 
 def test_moved_snapshots_use_the_model_next_to_them(folder, train):
     """A state moved together with its model takes that one, not what is at the old place by now."""
-    train(SOLVER + "random_seed: 5")
+    train(SOLVER + SEED)
     (folder / "kept").mkdir()
     for path in names("run", 7):
         shutil.copy(path, "kept")
-    before = train(SOLVER.replace('"run"', '"a"') + "random_seed: 5", resume="run_iter_7.solverstate")
+    before = train(SOLVER.replace('"run"', '"a"') + SEED, resume="run_iter_7.solverstate")
     train(SOLVER.replace("base_lr: 0.05", "base_lr: 0.5") + "random_seed: 6")
-    moved = train(SOLVER.replace('"run"', '"b"') + "random_seed: 5", resume="kept/run_iter_7.solverstate")
+    moved = train(SOLVER.replace('"run"', '"b"') + SEED, resume="kept/run_iter_7.solverstate")
     np.testing.assert_equal(before.params(), moved.params())
 
 
 def test_equal_seeds_give_equal_runs(folder, train):
-    one, two, other = (
-        train(SOLVER.replace('"run"', f'"{name}"') + f"random_seed: {seed}")
-        for name, seed in (("a", 5), ("b", 5), ("c", 6))
-    )
+    seeds = {"a": 5, "b": 5, "c": 6}
+    one, two, other = (train(SOLVER.replace('"run"', f'"{name}"') + f"random_seed: {seeds[name]}") for name in seeds)
     assert one.log == [line.replace("b_iter", "a_iter") for line in two.log]
     np.testing.assert_equal(one.params(), two.params())
     assert other.losses() != one.losses()
@@ -138,35 +143,31 @@ def test_equal_seeds_give_equal_runs(folder, train):
 
 
 def test_resume_warns_of_a_changed_configuration(folder, train):
-    train(SOLVER + "random_seed: 5")
-    same = train(
-        SOLVER.replace("display: 1", "display: 5").replace("max_iter: 20", "max_iter: 21") + "random_seed: 5",
-        resume="run_iter_7.solverstate",
-    )
+    train(SOLVER + SEED)
+    text = SOLVER.replace("display: 1", "display: 5").replace("max_iter: 20", "max_iter: 21") + SEED
+    same = train(text, resume="run_iter_7.solverstate")
     assert not any("no exact continuation" in line for line in same.log)
-    changed = train(SOLVER.replace("0.9 w", "0.8 w") + "random_seed: 5", resume="run_iter_7.solverstate")
+    changed = train(SOLVER.replace("0.9 w", "0.8 w") + SEED, resume="run_iter_7.solverstate")
     assert any("no exact continuation" in line for line in changed.log)
 
 
 def test_resume_warns_of_another_precision(folder, train):
-    train(SOLVER + "random_seed: 5", device=GPU(0, "float32", HostBackend()))
-    (reported,) = [
-        line for line in train(SOLVER + "random_seed: 5", resume="run_iter_7.solverstate").log if "precision" in line
-    ]
+    train(SOLVER + SEED, device=GPU(0, "float32", HostBackend()))
+    resumed = train(SOLVER + SEED, resume="run_iter_7.solverstate")
+    (reported,) = [line for line in resumed.log if "precision" in line]
     message = "run_iter_7.solverstate was trained with -precision tf32, this run takes fp32"
     assert reported == f"{message}: this run is no exact continuation"
 
 
 def test_a_state_written_by_caffe_resumes(folder, train):
     """Without our fields: data starts anew and that is said; iteration, history and weights are taken."""
-    train(SOLVER + "random_seed: 5")
+    train(SOLVER + SEED)
     model, state = names("run", 14)
     whole = pb.SolverState.FromString(state.read_bytes())
-    bare = pb.SolverState(
-        iter=whole.iter, learned_net=whole.learned_net, current_step=whole.current_step, history=whole.history
-    )
+    names_of_caffe = ("iter", "learned_net", "current_step", "history")
+    bare = pb.SolverState(**{name: getattr(whole, name) for name in names_of_caffe})
     state.write_bytes(bare.SerializeToString())
-    resumed = train(SOLVER.replace('"run"', '"again"'), resume=str(state))
+    resumed = train(AGAIN, resume=str(state))
     assert any("was not written by caffelite" in line for line in resumed.log)
     assert resumed.solver.iteration == 20 and any(line.startswith("Iteration 14, lr = ") for line in resumed.log)
 
@@ -190,7 +191,7 @@ def test_a_state_written_by_caffe_resumes(folder, train):
 def test_states_of_another_shape_are_refused(folder, train, change, message):
     from caffelite import weights
 
-    train(SOLVER + "random_seed: 5")
+    train(SOLVER + SEED)
     path = names("run", 14)[1]
     state = pb.SolverState.FromString(path.read_bytes())
     change(state)
@@ -201,7 +202,7 @@ def test_states_of_another_shape_are_refused(folder, train, change, message):
 
 
 def test_the_state_of_another_net(folder, train):
-    train(SOLVER + "random_seed: 5")
+    train(SOLVER + SEED)
     text = (folder / "everything.prototxt").read_text()
     (folder / "everything.prototxt").write_text(text.replace('"hidden" type', '"renamed" type'))
     message = "run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"

@@ -8,10 +8,8 @@ import pytest
 
 from caffelite.errors import CaffeliteError
 
-SOLVER = (
-    'net: "plain.prototxt" base_lr: 0.1 lr_policy: "inv" gamma: 0.1 power: 0.75 random_seed: 3 max_iter: 12 '
-    "snapshot_after_train: false "
-)
+SOLVER = 'net: "plain.prototxt" base_lr: 0.1 lr_policy: "inv" gamma: 0.1 power: 0.75 random_seed: 3 max_iter: 12 '
+SOLVER += "snapshot_after_train: false "
 
 
 class Twin:
@@ -147,9 +145,8 @@ def test_several_test_nets(folder, train):
     )
     (folder / "plain.prototxt").write_text(common + extra)
     states = 'test_state { } test_state { stage: "more" } test_state { stage: "less" }'
-    log = train(
-        SOLVER + f'test_net: "other.prototxt" test_iter: 1 test_iter: 1 test_iter: 1 test_interval: 20 {states}'
-    ).log
+    tests = f'test_net: "other.prototxt" test_iter: 1 test_iter: 1 test_iter: 1 test_interval: 20 {states}'
+    log = train(SOLVER + tests).log
     tops = [re.sub(r" = .*", "", line.strip()) for line in log if "Test" in line]
     assert tops == [
         *("Iteration 0, Testing net (#0)", "Test net output #0: other"),
