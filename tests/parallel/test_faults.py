@@ -55,9 +55,8 @@ class Fault:
 def job(folder, fault: str, *options: str, solver: str = "", ranks: int = 2):
     """A run that snapshots every third iteration, with a layer that does this."""
     (folder / "faults.py").write_text(FAULTS)
-    (folder / "mlp.prototxt").write_text(
-        MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP
-    )
+    net = MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP
+    (folder / "mlp.prototxt").write_text(net)
     text = SOLVER.replace("max_iter: 50", "max_iter: 1000000") + f'snapshot: 3 snapshot_prefix: "run" {solver}'
     (folder / "solver.prototxt").write_text(text)
     return mpirun(ranks, *COMMAND, "-python", ".", *options, cwd=folder)
@@ -70,12 +69,10 @@ def end(process, within: float = 60) -> str:
 
 
 def the_last_snapshot_stands(folder, least: int = 3):
-    states = snapshot._states(folder, "run", ".solverstate")
+    states = snapshot.states(folder / "run")
     atomic_files.remove_stale(folder / "run")  # as the next run does, of one that was killed amid a snapshot
     assert states and not list(folder.glob("*.draft"))
-    for path in states:
-        assert snapshot.sound(path)
-    assert int(re.search(r"_iter_(\d+)", states[0].name)[1]) >= least
+    assert all(snapshot.sound(path) for _, path in states) and states[0][0] >= least
 
 
 def places(err: str) -> dict[int, str]:
@@ -130,7 +127,6 @@ def test_data_that_one_rank_cannot_read(folder, started):
         keys = [key for key, _ in transaction.cursor()]
         transaction.put(keys[90], b"no record")
     process = job(folder, "")
-    (folder / "mlp.prototxt").write_text(MLP)
     started.append(process)
     err = end(process)
     assert "not a Datum record" in err and 'record "' in err
@@ -205,15 +201,15 @@ def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
     process.stderr = process.stdout = None
-    before, end = snapshot._states(folder, "run", ".solverstate"), time.monotonic() + 10
+    before, end = snapshot.states(folder / "run"), time.monotonic() + 10
     while ranks_in(folder):  # a rank may be writing its last snapshot
         assert time.monotonic() < end, "nobody trains on"
         time.sleep(0.05)
-    states = snapshot._states(folder, "run", ".solverstate")
-    assert snapshot.sound(states[0]) and states in (before, [states[0], *before])
+    states = snapshot.states(folder / "run")
+    assert snapshot.sound(states[0][1]) and states in (before, [states[0], *before])
     time.sleep(0.5)
     assert not ranks_in(folder)
-    assert states == snapshot._states(folder, "run", ".solverstate"), "nobody trains on"
+    assert states == snapshot.states(folder / "run"), "nobody trains on"
 
 
 def guards_in(folder) -> dict[int, int]:
@@ -223,13 +219,9 @@ def guards_in(folder) -> dict[int, int]:
         with contextlib.suppress(OSError):
             parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
             if b"watchdog_process.py" in (process / "cmdline").read_bytes() and parent in ranks_in(folder):
-                place = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
-                (rank,) = (
-                    int(word.split(b"=")[1])
-                    for word in place
-                    if word.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK="))
-                )
-                actual[rank] = int(process.name)
+                words = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
+                (rank,) = (word for word in words if word.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK=")))
+                actual[int(rank.split(b"=")[1])] = int(process.name)
     return actual
 
 

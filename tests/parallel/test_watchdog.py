@@ -20,25 +20,16 @@ def test_unknown_collective_names_rank_and_choices():
 
 def report(**more) -> dict:
     """What a rank tells its guard."""
-    told = {
-        "rank": 0,
-        "host": "h",
-        "pid": 1,
-        "ticks": 1,
-        "iteration": 5,
-        "since": 5,
-        "what": watchdog.FORWARD,
-        "where": 0,
-    }
+    told = {"rank": 0, "host": "h", "pid": 1, "ticks": 1, "iteration": 5, "since": 5}
+    told |= {"what": watchdog.FORWARD, "where": 0}
     told |= {"peer": watchdog.NOBODY, "names": ["a"], "collectives": ["gradients"], "error": "", "done": False}
     return told | {"lost": None, "stopped": False} | more
 
 
 def test_who_waits_is_not_to_blame():
     judge = watchdog.WatchdogProcess(0, {"rank": 0, "size": 3, "pid": os.getpid(), "limit": 10})
-    for rank, (what, peer) in enumerate(
-        [(watchdog.WAITING, watchdog.NOBODY), (watchdog.BACKWARD, watchdog.NOBODY), (watchdog.FORWARD, 1)]
-    ):
+    states = (watchdog.WAITING, watchdog.NOBODY), (watchdog.BACKWARD, watchdog.NOBODY), (watchdog.FORWARD, 1)
+    for rank, (what, peer) in enumerate(states):
         judge.record(report(rank=rank, what=what, peer=peer))
     now = time.monotonic()
     judge.look_for_hangs(now + 5)
