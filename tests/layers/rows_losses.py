@@ -18,11 +18,13 @@ from oracles import (
 from textnet import BATCH, IMAGE
 
 WEIGHTS = "class_weight: 0.5 class_weight: 3 class_weight: 0.125"
+TWO, SEVEN = [BATCH, ((2,), labels(3))], [(7, 3), ((7,), labels(3))]  # samples of three classes
+SHARES = [BATCH, (BATCH, share)]
 
 ROWS = [
     Row("Softmax", "", softmax()),
     Row("Softmax last axis", "axis: -1", softmax(2), [(2, 3, 4)]),
-    Row("SoftmaxWithLoss", "", log_loss(), [BATCH, ((2,), labels(3))], tops=2),
+    Row("SoftmaxWithLoss", "", log_loss(), TWO, tops=2),
     Row(
         "SoftmaxWithLoss ignoring",
         "loss_param { ignore_label: 1 }",
@@ -35,18 +37,8 @@ ROWS = [
         log_loss(divisor=lambda x, t: x.shape[0] * x.shape[1], axis=2, top=1),
         [(2, 4, 3), ((2, 4), labels(3))],
     ),
-    Row(
-        "SoftmaxWithLoss sum",
-        "loss_param { normalization: NONE }",
-        log_loss(divisor=lambda x, t: 1, top=1),
-        [BATCH, ((2,), labels(3))],
-    ),
-    Row(
-        "SoftmaxWithLoss smoothed",
-        "loss_param { label_smoothing: 0.25 }",
-        smoothed_log_loss(0.25),
-        [(7, 3), ((7,), labels(3))],
-    ),
+    Row("SoftmaxWithLoss sum", "loss_param { normalization: NONE }", log_loss(divisor=lambda x, t: 1, top=1), TWO),
+    Row("SoftmaxWithLoss smoothed", "loss_param { label_smoothing: 0.25 }", smoothed_log_loss(0.25), SEVEN),
     Row(
         "SoftmaxWithLoss smoothed, last axis",
         "softmax_param { axis: 2 } loss_param { label_smoothing: 0.5 normalization: BATCH_SIZE }",
@@ -57,7 +49,7 @@ ROWS = [
         "SoftmaxWithLoss not smoothed in TEST",
         "loss_param { label_smoothing: 0.5 }",
         log_loss(top=1),
-        [(7, 3), ((7,), labels(3))],
+        SEVEN,
         phase="TEST",
     ),
     Row("SoftmaxWithLoss distributions", "", soft_log_loss(), [(7, 3), ((7, 3), distributions)], constant=(1,)),
@@ -68,13 +60,7 @@ ROWS = [
         [(2, 3, 4), ((2, 3, 4), distributions)],
         constant=(1,),
     ),
-    Row(
-        "SoftmaxWithLoss weighted",
-        f"loss_param {{ {WEIGHTS} }}",
-        log_loss(weights=(0.5, 3, 0.125)),
-        [(7, 3), ((7,), labels(3))],
-        tops=2,
-    ),
+    Row("SoftmaxWithLoss weighted", f"loss_param {{ {WEIGHTS} }}", log_loss(weights=(0.5, 3, 0.125)), SEVEN, tops=2),
     Row(
         "SoftmaxWithLoss weighted pixels, ignoring",
         f"softmax_param {{ axis: 2 }} loss_param {{ {WEIGHTS} ignore_label: 1 }}",
@@ -85,13 +71,13 @@ ROWS = [
         "SoftmaxWithLoss weighted, by labels",
         f"loss_param {{ {WEIGHTS} normalization: FULL }}",
         log_loss(divisor=lambda x, t: len(x), top=1, weights=(0.5, 3, 0.125)),
-        [(7, 3), ((7,), labels(3))],
+        SEVEN,
     ),
     Row(
         "SigmoidCrossEntropyLoss weighted",
         f"loss_param {{ {WEIGHTS} }}",
         weighted_cross_entropy((0.5, 3, 0.125), lambda x, t: len(x)),
-        [BATCH, (BATCH, share)],
+        SHARES,
         constant=(1,),
     ),
     Row(
@@ -107,7 +93,7 @@ ROWS = [
         [(6,), ((6,), share)],
         constant=(1,),
     ),
-    Row("SigmoidCrossEntropyLoss", "", cross_entropy(lambda x, t: len(x)), [BATCH, (BATCH, share)], constant=(1,)),
+    Row("SigmoidCrossEntropyLoss", "", cross_entropy(lambda x, t: len(x)), SHARES, constant=(1,)),
     *(
         Row(
             f"SigmoidCrossEntropyLoss ignoring fractions of {label}",
@@ -128,7 +114,7 @@ ROWS = [
         "SigmoidCrossEntropyLoss mean",
         "loss_param { normalization: FULL }",
         cross_entropy(lambda x, t: x.size),
-        [BATCH, (BATCH, share)],
+        SHARES,
         constant=(1,),
     ),
     Row("EuclideanLoss", "", lambda a, b: ((a - b) ** 2).sum() / 2 / len(a), [IMAGE, IMAGE]),
@@ -180,7 +166,7 @@ ROWS = [
         "SoftmaxWithLoss PRE_FIXED",
         "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 2.5 }",
         log_loss(divisor=lambda x, t: 2.5),
-        [BATCH, ((2,), labels(3))],
+        TWO,
         tops=2,
     ),
     Row(
