@@ -287,15 +287,7 @@ class BuiltLSTM(Protocol):
         D)."""
 
     def backward(
-        self,
-        gates: Array,
-        cont: Array,
-        w: Array,
-        c: Array,
-        dh: Array | None,
-        dh_n: Array,
-        dc_n: Array,
-        dgates: Array,
+        self, gates: Array, cont: Array, w: Array, c: Array, dh: Array | None, dh_n: Array, dc_n: Array, dgates: Array
     ) -> None:
         """gates: as forward leaves them; dh (T, N, D): h's gradient; dh_n, dc_n (N, D): the gradients of the last
         states, overwritten by those of the first; dgates (T, N, 4D): receives the gradients of the sums."""

@@ -57,10 +57,7 @@ def by_tensor_cores(precision: str, capability: tuple[int, int]) -> bool:
 
 
 def cpu_traits(
-    precision: str = "fp32",
-    dtype: str = "float32",
-    onednn: bool = True,
-    memory: int | None = None,
+    precision: str = "fp32", dtype: str = "float32", onednn: bool = True, memory: int | None = None
 ) -> DeviceTraits:
     """A CPU's traits. onednn: whether oneDNN is installed; without it images stay N×C×H×W, of float32."""
     half = HALF_DTYPES.get(precision, dtype)

@@ -144,9 +144,8 @@ def check_classes(layer: Layer) -> int:
         raise layer.error("has no num_classes", "num_classes", expected="1 or more, the background included")
     if p.background_label_id >= p.num_classes:
         expected = f"at most {p.num_classes - 1}"
-        raise layer.error(
-            "the background is no class", "background_label_id", expected=expected, found=p.background_label_id
-        )
+        what = "the background is no class"
+        raise layer.error(what, "background_label_id", expected=expected, found=p.background_label_id)
     return p.num_classes
 
 

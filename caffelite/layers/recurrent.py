@@ -40,13 +40,8 @@ class Recurrent(Carrying, RoundedProducts):
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
         if bottoms not in (least, least + 1):
             expected = ", ".join(["x, cont[, x_static]", *ends[0]])
-            raise self.error(
-                f"has {bottoms} bottoms",
-                "bottom",
-                max(0, min(bottoms, least + 2) - 1),
-                expected=expected,
-                outer=True,
-            )
+            what = f"has {bottoms} bottoms"
+            raise self.error(what, "bottom", max(0, min(bottoms, least + 2) - 1), expected=expected, outer=True)
         if len(self.spec.top) != tops:
             index, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])
             raise self.error(f"has {len(self.spec.top)} tops", "top", max(0, index), expected=expected, outer=True)

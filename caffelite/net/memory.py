@@ -133,13 +133,7 @@ class GradientMemory:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        storages: Storages,
-        lifetimes: Lifetimes,
-        data: DataMemory,
-        fuse: bool,
-        sums: bool,
+        self, graph: Graph, storages: Storages, lifetimes: Lifetimes, data: DataMemory, fuse: bool, sums: bool
     ):
         self.graph, self.storages, self.lifetimes, self.data = graph, storages, lifetimes, data
         self.fusions: Fusions = lifetimes.fusions

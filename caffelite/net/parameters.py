@@ -31,13 +31,7 @@ class Parameters:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        dev: Device,
-        train: bool,
-        seed: int,
-        borrowed: dict[int, Array],
-        fused: Collection[int] = (),
+        self, graph: Graph, dev: Device, train: bool, seed: int, borrowed: dict[int, Array], fused: Collection[int] = ()
     ):
         self.parameters = graph.parameters
         self.fused_gradients: dict[int, FusedGradient] = {}

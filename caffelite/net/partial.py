@@ -33,12 +33,7 @@ class PartialPasses:
         _run(self.net.steps[0], selected, before, after)
 
     def backward(
-        self,
-        first: int,
-        last: int,
-        add: bool = False,
-        before: Observer | None = None,
-        after: Observer | None = None,
+        self, first: int, last: int, add: bool = False, before: Observer | None = None, after: Observer | None = None
     ) -> None:
         """Runs layers backward, from ``last`` down to ``first``. add: adds to the gradients of parameters.
 

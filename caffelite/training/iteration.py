@@ -159,12 +159,7 @@ class Iteration(Passes):
     that the processes which train together hold; ``comm``: those processes."""
 
     def __init__(
-        self,
-        state: TrainingState,
-        pipeline: Pipeline,
-        updater: Updater,
-        average: Average,
-        division: CompleteNets,
+        self, state: TrainingState, pipeline: Pipeline, updater: Updater, average: Average, division: CompleteNets
     ):
         self.comm, data, net = division.mesh.world, division.mesh.data, pipeline.nets[0]
         super().__init__(pipeline, data.rank, data.size, division, self.comm.mark)

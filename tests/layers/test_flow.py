@@ -109,10 +109,7 @@ test_mistakes = mistaken(
     (layer("Correlation", "x", "x", body="@correlation_param { kernel_size: 1 }"), "has no max_displacement"),
     (layer("Correlation", "x", "x", body=f"{K} stride_2: @0"), "stride_2 must be positive"),
     (layer("Correlation1D", "@x", "x", body=K), "is too small"),
-    (
-        layer("Correlation1D", "x", "x", body=f"{K} pad: 2 single_direction: @2"),
-        "a bad single_direction",
-    ),
+    (layer("Correlation1D", "x", "x", body=f"{K} pad: 2 single_direction: @2"), "a bad single_direction"),
     (
         layer("Correlation1D", "x", "x", body=f"{K} pad: @0 single_direction: -1"),
         "pad is too small; expected at least stride_2, 1, with single_direction: -1, found 0",

@@ -85,10 +85,7 @@ test_mistakes = mistaken(
     (layer("DiceCoefLoss", "x", "@t"), "does not fit"),
     (layer("SigmoidCrossEntropyBalanceLoss", "x", "@w"), "does not fit"),
     (layer("SigmoidCrossEntropyBalanceLoss", "x", "@t"), "does not fit"),
-    (
-        layer("DiceCoefLoss", "x", "x", body="generalization: MULTICLASS ignore_label: @3"),
-        "a bad ignore_label",
-    ),
+    (layer("DiceCoefLoss", "x", "x", body="generalization: MULTICLASS ignore_label: @3"), "a bad ignore_label"),
     (layer("OrdinalRegressionLoss", "@x", "l"), "does not fit"),
     (layer("OrdinalRegressionLoss", "m", "@w"), "does not fit"),
     (layer("AngleLoss", "x", "@m"), "does not fit"),

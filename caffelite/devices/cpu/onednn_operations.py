@@ -127,14 +127,7 @@ class Pooling:
             onednn.POOL_MAX if method == "MAX" else onednn.POOL_INCLUDING if any(window.pad) else onednn.POOL_EXCLUDING
         )
         layouts = library.channels_last(x, kind), library.channels_last(y, kind)
-        geometry = (
-            pair(*window.stride),
-            pair(*window.kernel),
-            pair(0, 0),
-            before,
-            pair(*beyond),
-            library.attributes(),
-        )
+        geometry = (pair(*window.stride), pair(*window.kernel), pair(0, 0), before, pair(*beyond), library.attributes())
         forward = library.describe("pooling_forward", FORWARD_TRAINING, algorithm, *layouts, *geometry)
         backward = library.describe(
             "pooling_backward", algorithm, *layouts, *geometry[:-1], forward.handle, geometry[-1]

@@ -187,13 +187,8 @@ class DetectNetTransformation(ScheduledNumber):
         transform, augmentation = self.spec.transform_param, self.spec.detectnet_augmentation_param
         if transform.mean_file or len(transform.mean_value) not in (0, 1, 3):
             found = "mean_file" if transform.mean_file else f"{len(transform.mean_value)} values"
-            raise self.error(
-                "needs a mean of its own",
-                "transform_param",
-                expected="1 or 3 mean_value",
-                found=found,
-                outer=True,
-            )
+            what = "needs a mean of its own"
+            raise self.error(what, "transform_param", expected="1 or 3 mean_value", found=found, outer=True)
         for name in PROBABILITIES:
             value = getattr(augmentation, name)
             if not 0 <= value <= 1:

@@ -235,13 +235,7 @@ class AnnotatedSource(TransformedSource):
     """
 
     def __init__(
-        self,
-        database: Datums,
-        spec: pb.LayerParameter,
-        phase: int,
-        order: Order,
-        locate: Locator,
-        transform_key: Key,
+        self, database: Datums, spec: pb.LayerParameter, phase: int, order: Order, locate: Locator, transform_key: Key
     ):
         self.database, self.order, param = database, order, spec.transform_param
         train, at = phase == pb.TRAIN, locate.at("transform_param")

@@ -23,11 +23,7 @@ class BestWeights(Hook):
     """
 
     def __init__(
-        self,
-        p: pb.SolverParameter,
-        locate: Locator,
-        tests: list[Graph],
-        write: Callable[[TrainingState], None],
+        self, p: pb.SolverParameter, locate: Locator, tests: list[Graph], write: Callable[[TrainingState], None]
     ):
         self._name, self._patience, self._write = p.best_score, p.early_stop, write
         if not self._name:

@@ -39,12 +39,7 @@ class Hints(Hook):
     so on. division: of the nets that the processes hold; activations and gradients are those of this process."""
 
     def __init__(
-        self,
-        p: pb.SolverParameter,
-        net: Net,
-        tests: list[tuple[Net, int]],
-        updater: Updater,
-        division: CompleteNets,
+        self, p: pb.SolverParameter, net: Net, tests: list[tuple[Net, int]], updater: Updater, division: CompleteNets
     ):
         self._p, self._net, self._tests, self._updater, self._division = p, net, tests, updater, division
         self._logged: set[str] = set()
