@@ -143,8 +143,7 @@ def check_classes(layer: Layer) -> int:
     if not p.num_classes:
         raise layer.error("has no num_classes", "num_classes", expected="1 or more, the background included")
     if p.background_label_id >= p.num_classes:
-        expected = f"at most {p.num_classes - 1}"
-        what = "the background is no class"
+        what, expected = "the background is no class", f"at most {p.num_classes - 1}"
         raise layer.error(what, "background_label_id", expected=expected, found=p.background_label_id)
     return p.num_classes
 

@@ -108,8 +108,7 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
         expected = "-1 (off), or at most the number of outputs"
         raise locate.error("a bad sparse", "sparse", expected=expected, found=f.sparse)
     if f.type == "uniform" and not (math.isfinite(f.max - f.min) and f.min <= f.max):
-        found = f"min {f.min:g}, max {f.max:g}"
-        what = "the uniform filler has no range"
+        what, found = "the uniform filler has no range", f"min {f.min:g}, max {f.max:g}"
         raise locate.error(what, "min", expected="min at most max, both finite", found=found)
     if f.type == "gaussian" and not (f.std >= 0 and math.isfinite(f.mean + f.std)):
         found = f"mean {f.mean:g}, std {f.std:g}"

@@ -39,8 +39,7 @@ class Recurrent(Carrying, RoundedProducts):
         least, bottoms, tops = 2 + len(self.exposed), len(self.spec.bottom), 1 + len(self.exposed)
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
         if bottoms not in (least, least + 1):
-            expected = ", ".join(["x, cont[, x_static]", *ends[0]])
-            what = f"has {bottoms} bottoms"
+            what, expected = f"has {bottoms} bottoms", ", ".join(["x, cont[, x_static]", *ends[0]])
             raise self.error(what, "bottom", max(0, min(bottoms, least + 2) - 1), expected=expected, outer=True)
         if len(self.spec.top) != tops:
             index, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])

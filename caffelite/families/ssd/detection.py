@@ -61,8 +61,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         self.location_classes = 1 if p.share_location else self.classes
         nms = p.nms_param
         if not nms.nms_threshold >= 0:
-            found = f"{nms.nms_threshold:g}"
-            what = "nms_threshold must not be negative"
+            what, found = "nms_threshold must not be negative", f"{nms.nms_threshold:g}"
             raise self.error(what, "nms_param", "nms_threshold", expected="0 or more", found=found)
         if not 0 < nms.eta <= 1:
             raise self.error("a bad eta", "nms_param", "eta", expected="above 0, at most 1", found=f"{nms.eta:g}")

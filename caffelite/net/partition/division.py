@@ -180,6 +180,5 @@ def check_shared_parameters(graph: Graph, plans: Mapping[Node, LayerPlan], shard
             first, other, others = first_uses.setdefault(ref.owner, (node, divided, sums))
             if (divided, sums) != (other, others):
                 what = f'divides parameter "{graph.parameters[ref.owner].name}" differently than layer "{first.name}"'
-                remedy = "give both the same placement"
-                what = f"{what}, with which it shares it"
+                what, remedy = f"{what}, with which it shares it", "give both the same placement"
                 raise node.layer.error(what, "param", i, "name", remedy=remedy, outer=True)
