@@ -85,8 +85,8 @@ def restored(p: pb.SolverParameter, epoch: dict[str, Any]) -> pb.SolverParameter
 def check(p: pb.SolverParameter, locate: Locator) -> None:
     """Raises every mistake in the epoch fields: values, a counterpart in iterations, a policy without steps."""
     mistakes = Collector()
-    for name, numbers in values(p).items():
-        for i, value in enumerate(numbers):
+    for name, lengths in values(p).items():
+        for i, value in enumerate(lengths):
             if not 0 < value < math.inf:
                 path = (name, i) if name == "step_epoch" else (name,)
                 mistakes.add(locate.error(f"{name} must be a finite number above 0", *path, found=f"{value:g}"))
