@@ -172,12 +172,12 @@ def assert_backward_reads_no_more_than_it_says(net) -> None:
 def test_in_place_gives_the_same(kind, rng):
     """Over a layer of its own, whose output nobody else reads: the request is granted where backward can do without the
     bottom."""
-    head = inputs(x=(3, 4), target=(3, 5))
+    head = inputs(x=(3, 4), target=(3, 32))
     head += (
-        f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "h" inner_product_param {{ num_output: 5 '
+        f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "h" inner_product_param {{ num_output: 32 '
         f"{FILL} }} }}\n"
     )
-    fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 5))}
+    fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 32))}
     actual = {}
     for top in "hy":
         text = head + f'layer {{ name: "layer" type: "{kind}" bottom: "h" top: "{top}" }}\n'
