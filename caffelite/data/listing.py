@@ -181,7 +181,7 @@ def split(listed: Sequence[Listed], share: float, seed: int) -> tuple[list[Liste
 
 def files_below(folder: str | os.PathLike) -> list[str]:
     """Every file in a folder and its folders, by its name from there. Errors: not a folder; a class folder that is
-    empty."""
+    empty; a link to a folder that it is in."""
     folder = Path(folder)
     if not folder.is_dir():
         near = did_you_mean(folder.name, (p.name for p in folder.parent.glob("*/"))) if folder.parent.is_dir() else None
@@ -191,6 +191,9 @@ def files_below(folder: str | os.PathLike) -> list[str]:
         below = os.path.relpath(parent, folder)
         if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
             raise Where(parent).error("the folder is empty", remedy="remove it, or put its images there")
+        for path in (os.path.join(parent, name) for name in folders):
+            if os.path.islink(path) and Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(path)):
+                raise Where(path).error("a link to a folder that it is in", remedy="remove the link")
         names += [os.path.normpath(os.path.join(below, file)).replace(os.sep, "/") for file in files]
     return names
 
