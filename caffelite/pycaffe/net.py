@@ -19,7 +19,7 @@ from ..devices.protocol import Device
 from ..errors import CaffeliteError, Mistakes, did_you_mean
 from ..layers import unknown_types
 from ..layers.data import DummyData, MemoryData
-from ..layers.python import UserLayer
+from ..layers.python import Python, UserLayer
 from ..net import net as nets
 from ..net.nodes import AUTOMATIC, Node, Value
 from ..net.partial import PartialPasses
@@ -56,7 +56,7 @@ class NetStructure:
         self._blobs_by_name: OrderedDict[str, Blob] = OrderedDict(self._make_blobs())
         self.layers: list[LayerView | UserLayer] = [self._layer(node) for node in self._nodes]
         self._callbacks: dict[str, list[Callable[[int], object]]] = {}
-        self._fill_dummy_data()
+        self._fill_sources()
 
     def _make_blobs(self) -> Iterator[tuple[str, Blob]]:
         net, at = self._net, {node: i for i, node in enumerate(self._nodes)}
@@ -84,11 +84,14 @@ class NetStructure:
             node.layer.spec.type, BlobVec(parameter_blob(view, self._copies) for view in node.layer.params)
         )
 
-    def _fill_dummy_data(self) -> None:
-        """Fills constants, as Caffe does when it sets up the layer: what a program then writes there stays."""
+    def _fill_sources(self) -> None:
+        """Fills what constants and Python layers without bottoms have from their setup. What a program then writes
+        there stays, as in Caffe, where the layer does not write it."""
         for i, node in enumerate(self._nodes):
             if isinstance(node.layer, DummyData):
                 self._passes.forward(i, i, 0)
+            elif isinstance(node.layer, Python) and not node.bottoms:
+                node.layer.keep_tops([self._net.data[value] for value in node.tops])
 
     # names
 
