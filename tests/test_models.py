@@ -9,6 +9,7 @@ import logging
 import math
 import re
 import sys
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -218,13 +219,10 @@ def test_recipe_trains(folder, tmp_path, caplog):
     p.net_param.CopyFrom(small)
     p.max_iter, p.display, p.test_interval, p.iter_size, p.average_loss = 2, 1, 2, min(p.iter_size, 2), 1
     p.test_iter[:], p.test_initialization, p.snapshot_prefix, p.random_seed = [1], False, str(tmp_path / "run"), 1
-    solver = build_trainer(p, document.locate, "", open_device())
-    try:
+    with closing(build_trainer(p, document.locate, "", open_device())) as solver:
         before = {node.name: blobs for node, blobs in solver.net.layer_blobs()}
         solver.solve()
         after = {node.name: blobs for node, blobs in solver.net.layer_blobs()}
-    finally:
-        solver.close()
     losses = [float(m[1]) for m in re.finditer(r"loss = (\S+)", caplog.text)]
     assert len(losses) >= 2 and all(math.isfinite(loss) for loss in losses)
     assert caplog.text.count("Testing net (#") == 1
@@ -261,13 +259,10 @@ def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
     write_mean("mean.binaryproto", images.mean(0))
     p.net, p.max_iter, p.display, p.test_iter[:] = str(ROOT / p.net), 2, 1, [2]
     p.test_initialization, p.snapshot_after_train, p.random_seed = False, False, 1
-    solver = build_trainer(p, document.locate, "", open_device())
-    try:
+    with closing(build_trainer(p, document.locate, "", open_device())) as solver:
         before = solver.dev.download(solver.net.params.data)
         solver.solve()
         after = solver.dev.download(solver.net.params.data)
-    finally:
-        solver.close()
     assert np.isfinite(after).all() and (after != before).any() and solver.iteration == 2
 
 

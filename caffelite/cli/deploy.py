@@ -6,6 +6,7 @@ import functools
 import logging
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -72,8 +73,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
 
     options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
-    graph = _graph(document, bool(samples), shape, level, stage)
-    try:
+    with closing(_graph(document, bool(samples), shape, level, stage)) as graph:
         converted = convert(graph, comma_separated(wanted))
         made, preprocessing = converted.message, converted.message.deploy_param
         source = next((s for node, s in graph.sources if node.tops[0].name in converted.inputs), None)
@@ -87,8 +87,6 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
             log.info("%s", note)
         if samples:
             _prove(graph, converted, weights, samples, gpu)
-    finally:
-        graph.close()
     if labels:
         preprocessing.label.extend(class_names.read(labels))
     elif names := _label_map(graph) or _names_beside(graph, model):

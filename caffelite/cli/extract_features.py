@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import click
 
@@ -50,8 +50,7 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
         gpu = str(device_id)
     wanted = comma_separated(blobs)
     targets = destinations(wanted, comma_separated(names), kind)
-    net = open_net(model, gpu, "TEST", level, stage, keep=True)
-    try:
+    with closing(open_net(model, gpu, "TEST", level, stage, keep=True)) as net:
         load_weights(net, comma_separated(caffemodel))
         values = {name: _value(net, name) for name in wanted}
         with ExitStack() as stack:
@@ -71,8 +70,6 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
                 for add in files:
                     add(rows)
                 bar.update()
-    finally:
-        net.close()
     for path, chosen in targets:
         for name in chosen:
             log.info(

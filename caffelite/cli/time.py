@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import statistics
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import click
@@ -66,16 +67,13 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
     if device_options["precision"] == "all":
         _compare(opened, iterations)
         return
-    net = opened(device_options["precision"])
-    try:
+    with closing(opened(device_options["precision"])) as net:
         log.info("*** Benchmark begins ***")
         log.info("Testing for %d iterations.", iterations)
         passes = [timing.timed_pass(net, i) for i in range(iterations)]
         whole = timing.whole(net, iterations)
         net.check_faults()
         ceilings = timing.ceilings(net.dev)
-    finally:
-        net.close()
     report(net, passes)
     log.info("*** Benchmark ends ***")
     _print_table(net, passes, whole, ceilings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,12 +218,9 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
     form = options.picture_form(out, "pdf")
     names = class_names.read(labels) if labels else []
     start()
-    net = open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)
-    try:
+    with closing(open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)) as net:
         load_weights(net, weights)
         collected = projection.collect(net, blob, samples)
-    finally:
-        net.close()
     points, what = projection.project(collected, method, seed)
     title = f"{blob}, {len(points)} samples of {collected.rows.shape[1]} features; {what}"
     options.write_picture(out, pictures.points(points, collected.labels, names, form, title))

@@ -12,7 +12,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import IO, Literal
@@ -79,11 +79,8 @@ def opened(
         return np.empty(shape, dtype)
     if order == "C" and shape:
         return Rows(path, dtype, start, shape)
-    flat = Rows(path, dtype, start, (math.prod(shape),))
-    try:
+    with closing(Rows(path, dtype, start, (math.prod(shape),))) as flat:
         return flat[:].reshape(shape, order=order)
-    finally:
-        flat.close()
 
 
 MOST_HEADER = 1 << 16  # bytes

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..charts import GRID, INK, bare, logarithmic, panels, plain_text, saved, shown
+from ..charts import GRID, INK, bare, logarithmic, panels, plain_text, saved, title
 from ..errors import CaffeliteError
 from ..layers import Shape, unknown_types
 from ..prototxt.overrides import Overrides
@@ -183,9 +183,7 @@ def chart(run: Run, form: str) -> bytes:
         axes.set_ylim(0, max(y) * 1.08 or 1)
     axes.set_xlim(0, run.iterations)
     axes.set_ylabel("learning rate", color=INK)
-    axes.set_title(
-        shown(f"{run.rule}, {run.policy}: {run.solver}"), loc="left", color=INK, fontsize=11, fontweight="bold"
-    )
+    title(axes, f"{run.rule}, {run.policy}: {run.solver}")
     axes.grid(color=GRID)
     for row, (name, iterations, colour) in enumerate((("tests", run.tests, TEST), ("snapshots", run.snapshots, SAVE))):
         marks.plot(iterations, [row] * len(iterations), "|", color=colour, markersize=11, markeredgewidth=1.4)

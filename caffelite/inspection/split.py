@@ -17,7 +17,6 @@ from ..net.partition.placement import DevicePosition, Division, Placement
 from ..net.partition.resolve import from_messages, has_messages, parse_split
 from ..planner.choice import place
 from ..planner.planner import Forecast, StageForecast
-from ..training.optim import updates
 from . import summary
 from .memory import text as size
 from .nets import InspectedNet
@@ -84,13 +83,10 @@ def _of_piece(
     compiled = compile(piece, traits)
     weights = summary.BYTES * sum(math.prod(p.blob.shape) for p in piece.parameters)
     learns = bool(compiled.backward)
-    histories = 0
-    if learns and subject.solver is not None and subject.solver.type in updates.RULES:
-        histories = len(updates.RULES[subject.solver.type].history)
     return summary.Memory(
         weights,
         weights if learns else 0,
-        weights * histories,
+        weights * summary.histories(subject) if learns else 0,
         flights * compiled.arena + deferred,
         flights * compiled.arena + deferred,
         compiled.constant_bytes,

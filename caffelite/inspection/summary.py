@@ -156,15 +156,12 @@ def memory(
     fused = fused_updates(planned.graph, traits, passes)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
     learns = bool(planned.backward)
-    history = 0
-    if learns and subject.solver is not None and subject.solver.type in updates.RULES:
-        history = weights * len(updates.RULES[subject.solver.type].history)
     # The memory of a GPU holds neither.
     code = KERNELS + generated_code(graph, traits, learns) if traits.host_memory else 0
     forecast = Memory(
         weights,
         gradient_bytes(planned.graph, fused, passes, BYTES) if learns else 0,
-        history,
+        weights * histories(subject) if learns else 0,
         alone,
         planned.arena,
         planned.constant_bytes,
@@ -178,6 +175,12 @@ def memory(
         forecast.alone += subject.tests * alone
         forecast.prefetch += subject.tests * prefetched(test)
     return forecast
+
+
+def histories(subject: InspectedNet) -> int:
+    """How many numbers the solver keeps of each weight."""
+    rule = updates.RULES.get(subject.solver.type) if subject.solver is not None else None
+    return len(rule.history) if rule else 0
 
 
 def generated_code(graph: Graph, traits: DeviceTraits, learns: bool) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import inputs, stored
 from ..errors import CaffeliteError
-from .folder import LOSSES, METRICS, RUN
+from .folder import LOSSES, METRICS, sessions
 
 POINTS = 1000  # of a curve that is made of the losses alone
 
@@ -150,8 +150,8 @@ def rate_at_end(folder: Path) -> tuple[int, float] | None:
 
 def _last_outcome(folder: Path) -> dict:
     """How the last session of a run ended; empty where it lives, was killed, or run.json cannot be read."""
-    sessions = stored.read(folder / RUN, {"sessions": [{}]}).get("sessions") or [{}]
-    outcome = stored.chosen(sessions[-1], {"outcome": {str: Any}}).get("outcome", {})
+    last = (sessions(folder) or [{}])[-1]
+    outcome = stored.chosen(last, {"outcome": {str: Any}}).get("outcome", {})
     return stored.chosen(outcome, {"iteration": int, "rate": float, "seconds": float})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,8 @@ def _class_weights(build: Callable[[int], graph.Graph], message: pb.NetParameter
     """The class weights that a net's layers ask for, measured from the data of its TRAIN phase."""
     if not class_weights.wanted(message):
         return {}
-    train = build(pb.TRAIN)
-    try:
+    with closing(build(pb.TRAIN)) as train:
         return class_weights.measure(train)
-    finally:
-        train.close()
 
 
 def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = None) -> None:

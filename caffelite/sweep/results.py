@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import charts
 from ..charts import FAINT, GRID, INK, panels, plain_text, saved, short, shown
 from ..errors import CaffeliteError
 from ..report.statistics import mean_interval
@@ -208,7 +209,7 @@ def picture(results: SweepResults, form: str, title: str = "") -> bytes:
         axes.text(1, 1.0, note, transform=axes.transAxes, color=FAINT, fontsize=8, ha="right", va="bottom")
     hidden = len([row for row in results.rows if row.scores]) - len(rows)
     head = f"{title or 'sweep'}: {len(results.rows)} settings{f', the best {MOST} shown' * (hidden > 0)}"
-    axes.set_title(shown(head), loc="left", color=INK, fontsize=11, fontweight="bold", pad=14)
+    charts.title(axes, head, pad=14)
     return saved(figure, form)
 
 

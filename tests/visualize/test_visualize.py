@@ -1,6 +1,7 @@
 """Pictures of what a net has learned: the numbers behind them, and `caffelite visualize`."""
 
 import sys
+from contextlib import closing
 
 import cv2
 import numpy as np
@@ -143,16 +144,13 @@ def test_activations_are_of_the_named_layer(explained, folder):
 def test_features_are_rows_of_the_data(folder):
     from caffelite.runs.open_net import open_net
 
-    net = open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1, keep=True)
-    try:
+    with closing(open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1, keep=True)) as net:
         actual = features.collect(net, "x", 100)
         assert actual.rows.shape == (13, 5) and actual.labels.tolist() == [i % 3 for i in range(13)]
         with pytest.raises(CaffeliteError, match='did you mean "ip"'):
             features.collect(net, "ipp", 10)
         with pytest.raises(CaffeliteError, match="has no features"):
             features.collect(net, "loss", 10)
-    finally:
-        net.close()
 
 
 def test_projections(folder):
