@@ -15,8 +15,10 @@ from pathlib import Path
 
 import h5py
 import lmdb
+import make_models
 import numpy as np
 import pytest
+import shipped_nets
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import data, prototxt
@@ -27,10 +29,6 @@ from caffelite.net import graph
 from caffelite.training import build_trainer
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import make_models  # noqa: E402
-import shipped_nets  # noqa: E402
 
 # Side in pixels of the images that the small nets see.
 SIDES = {

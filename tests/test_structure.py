@@ -12,14 +12,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import structure
 
 from caffelite.cli import COMMANDS
 from caffelite.layers import REGISTRY
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import structure  # noqa: E402
-
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.

@@ -6,23 +6,20 @@ import json
 import logging
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import cv2
+import drawing
 import numpy as np
 import pytest
 
+import caffelite
+from caffelite import caffelite_pb2 as pb
+from caffelite import cli, prototxt
+from caffelite.errors import CaffeliteError
+from caffelite.zoo import trained as trained_nets
+
 ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import drawing  # noqa: E402
-
-import caffelite  # noqa: E402
-from caffelite import caffelite_pb2 as pb  # noqa: E402
-from caffelite import cli, prototxt  # noqa: E402
-from caffelite.errors import CaffeliteError  # noqa: E402
-from caffelite.zoo import trained as trained_nets  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
