@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from .. import inputs
-from ..errors import CaffeliteError, reporting
+from ..errors import reporting
 from . import options
 from .logs import start
 from .options import comma_separated
@@ -77,12 +77,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         converted = convert(graph, comma_separated(wanted))
         made, preprocessing = converted.message, converted.message.deploy_param
         source = next((s for node, s in graph.sources if node.tops[0].name in converted.inputs), None)
-        describe(
-            preprocessing,
-            source,
-            graph.values[converted.inputs[0]].shape[1:2],
-            channel_order.upper(),
-        )
+        describe(preprocessing, source, graph.values[converted.inputs[0]].shape[1:2], channel_order.upper())
         for note in converted.notes:
             log.info("%s", note)
         if samples:
@@ -169,15 +164,11 @@ def _copy_means(made, locate, out: Path) -> None:
     for layer in made.layer:
         if not layer.transform_param.mean_file:
             continue
-        target, original = (
-            out.with_name(f"{out.stem}_mean.binaryproto"),
-            prototxt.resolve(layer.transform_param.mean_file, locate),
-        )
+        target = out.with_name(f"{out.stem}_mean.binaryproto")
+        original = prototxt.resolve(layer.transform_param.mean_file, locate)
         if not original.exists():
             remedy = "correct the path, or make it: caffelite compute_image_mean"
-            raise CaffeliteError(
-                f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy
-            )
+            raise locate.error(f'mean_file "{layer.transform_param.mean_file}" does not exist', remedy=remedy)
         with reporting(f"copy {original} to {target}"):
             inputs.check(original, inputs.MESSAGE)
             if not target.exists() or not target.samefile(original):

@@ -9,7 +9,7 @@ from .logs import start
 
 
 @click.command("find_batch", short_help="Find the largest batch that fits")
-@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
+@options.field_option("solver")
 @options.gpu
 @options.precision_option
 @options.python_if_asked

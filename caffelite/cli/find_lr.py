@@ -10,7 +10,7 @@ from .options import FiniteRange
 
 
 @click.command("find_lr", short_help="Find a learning rate")
-@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
+@options.field_option("solver")
 @options.gpu
 @options.python
 @options.weights

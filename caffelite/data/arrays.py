@@ -247,7 +247,7 @@ class Arrays(Samples[np.ndarray]):
         return content, self._labels[number]
 
     def error(self, number: int, content: np.ndarray, what: str) -> CaffeliteError:
-        return CaffeliteError(f"image {number}: {what}", where=Where(str(self.path)))
+        return Where(str(self.path)).error(f"image {number}: {what}")
 
     def labels(self, most: int) -> np.ndarray:
         return self._labels.astype(np.float64)

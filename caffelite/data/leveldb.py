@@ -40,10 +40,7 @@ class Tables:
         self._left -= records
         if self._left > 0:
             return
-        with (
-            suppress(OSError),
-            os.scandir(self._path) as entries,
-        ):  # of a folder that was moved the library has the files open
+        with suppress(OSError), os.scandir(self._path) as entries:  # one that was moved: the library has the files open
             for entry in entries:
                 if entry.name.endswith((".ldb", ".sst")):
                     with suppress(OSError):
@@ -114,7 +111,7 @@ class LevelDB(Datums):
 
 def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
     """The error of a LevelDB that is damaged."""
-    return CaffeliteError(f"cannot read the LevelDB: {message_of(mistake)}", where=Where(str(path)), remedy=ANEW)
+    return Where(str(path)).error(f"cannot read the LevelDB: {message_of(mistake)}", remedy=ANEW)
 
 
 # A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.

@@ -119,18 +119,12 @@ def list_classes(
     mistakes, listed = Collector(), []
     label = {name: number for number, name in enumerate(classes)}
     for name in sorted(set(folders) - set(classes)):
-        mistakes.add(
-            CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}")
-        )
+        mistakes.add(Where(f"{where}/{name}").error("another class", expected=f"one of {', '.join(classes)}"))
     for p in parts:
         where_it_is = Where(f"{where}/{'/'.join(p)}")
-        strange = (
-            "a file that is in no class folder"
-            if len(p) <= around + 1
-            else "not an image by its name"
-            if not _is_image(p)
-            else None
-        )
+        strange = None if _is_image(p) else "not an image by its name"
+        if len(p) <= around + 1:
+            strange = "a file that is in no class folder"
         if not strange:
             listed.append(Listed("/".join(p), label.get(p[around], 0), where_it_is))
         elif left_out is not None:

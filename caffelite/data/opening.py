@@ -19,13 +19,8 @@ from .remote_shards import is_remote
 from .samples import DataSource, Samples
 from .transforms import Transform
 
-MADE_BY = {
-    "mnist": "mnist",
-    "digits": "digits",
-    "logreg": "blobs",
-    "words": "words",
-    "motions": "motions",
-}  # how a set's name starts: the dataset command that makes it
+# How a set's name starts: the dataset command that makes it.
+MADE_BY = {"mnist": "mnist", "digits": "digits", "logreg": "blobs", "words": "words", "motions": "motions"}
 
 
 def sample_order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
@@ -109,11 +104,9 @@ def named_path(name: str, field: str, locate: Locator) -> Path:
 def root_folder_of(folder: str, locate: Locator) -> str:
     """Put before each name as it is written; from the prototxt's folder where there is no such folder here."""
     sibling = Path(locate.file).parent / folder
-    return (
-        f"{sibling}{'/' * folder.endswith('/')}"
-        if folder and not os.path.exists(folder) and os.path.exists(sibling)
-        else folder
-    )
+    if folder and not os.path.exists(folder) and os.path.exists(sibling):
+        return f"{sibling}{'/' * folder.endswith('/')}"
+    return folder
 
 
 def check_size(size: tuple[int, int], locate: Locator) -> None:

@@ -155,11 +155,9 @@ class Transform:
 
     def _corners(self, draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         margin = np.maximum(sizes - self.shape[1:], 0)
-        return (
-            below(draws[:, 1:3], margin + 1).astype(int)
-            if self._random_crop
-            else np.repeat(margin // 2, len(draws) // len(margin), 0)
-        )
+        if self._random_crop:
+            return below(draws[:, 1:3], margin + 1).astype(int)
+        return np.repeat(margin // 2, len(draws) // len(margin), 0)
 
     def _window(self, images: np.ndarray, top: int, left: int, flip: int, out: np.ndarray) -> None:
         step = (..., slice(None, None, -1 if flip else None))
@@ -181,9 +179,8 @@ class Transform:
         if param.mean_file:
             if not self._augmentation.resizes:
                 return read_mean(param.mean_file, shape, self.locate)
-            mean = read_mean(
-                param.mean_file, self.shape, self.locate, larger=True
-            )  # of images of any size, as in NVCaffe its middle
+            # Of images of any size, as in NVCaffe its middle.
+            mean = read_mean(param.mean_file, self.shape, self.locate, larger=True)
             top, left = (np.array(mean.shape[1:]) - self.shape[1:]) // 2
             return mean[:, top : top + self.shape[1], left : left + self.shape[2]]
         if not param.mean_value:

@@ -118,10 +118,8 @@ def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
             undone.setdefault(node.layer.spec.type, []).append(node)
     for kind, nodes in undone.items():
         what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"
-        where, remedy = (
-            reading.locate("layer", nodes[0].layer_index, "top", 0),
-            "tops get memory of their own; give them different names to make that visible",
-        )
+        where = reading.locate("layer", nodes[0].layer_index, "top", 0)
+        remedy = "tops get memory of their own; give them different names to make that visible"
         findings.say("note", what, where, remedy=remedy)
 
 

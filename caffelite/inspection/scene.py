@@ -152,10 +152,8 @@ def png(scene: Scene, scale: float = 2.0) -> bytes:
             )
             axes.add_patch(patch)
         elif isinstance(shape, Text):
-            weight, effects = (
-                "bold" if shape.bold else "normal",
-                [withStroke(linewidth=4, foreground="white")] if shape.halo else [],
-            )
+            weight = "bold" if shape.bold else "normal"
+            effects = [withStroke(linewidth=4, foreground="white")] if shape.halo else []
             axes.text(
                 shape.x,
                 shape.y,

@@ -76,9 +76,7 @@ def schedule(
     message, (p, locate) = document.message, epochs.provisional(document.message, document.locate)
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:
-        raise CaffeliteError(
-            "a run of no iterations", where=locate("max_iter"), expected="max_iter of 1 or more", found=p.max_iter
-        )
+        raise locate.error("a run of no iterations", "max_iter", expected="max_iter of 1 or more", found=p.max_iter)
     notes, batch = [], None
     try:
         batch, length = _data(load_net(None, path, shapes or {}, overrides=overrides))
@@ -101,21 +99,8 @@ def schedule(
     saved = list(range(p.snapshot, last + 1, p.snapshot)) if p.snapshot else []
     if p.snapshot_after_train and last not in saved:
         saved.append(last)
-    run = Run(
-        path,
-        rule,
-        p.lr_policy,
-        last,
-        batch,
-        samples,
-        [],
-        tests,
-        list(p.test_iter),
-        saved,
-        snapshot.prefix(p, path),
-        notes,
-        epochs.meanings(message, p),
-    )
+    prefix, meanings, each = snapshot.prefix(p, path), epochs.meanings(message, p), list(p.test_iter)
+    run = Run(path, rule, p.lr_policy, last, batch, samples, [], tests, each, saved, prefix, notes, meanings)
     turns = _turns(p, rate)
     run.moments = [Moment(i, run.epoch(i), rate(i), what) for i, what in sorted(turns.items())]
     step = max(1, last // POINTS)

@@ -77,16 +77,9 @@ def table(graph: Graph, guessed: list[str]) -> Table:
     rows = [_row(own[node], planned, node, fields, batch) for node in graph.nodes]
     statistics = sum(math.prod(p.blob.shape) for p in graph.parameters if p.blob.statistic)
     total = sum(row.parameters for row in rows)
-    return Table(
-        pb.Phase.Name(graph.phase),
-        batch,
-        rows,
-        total - statistics,
-        statistics,
-        sum(r.multiply_adds for r in rows),
-        sum(r.activations for r in rows),
-        guessed,
-    )
+    work, activations = sum(row.multiply_adds for row in rows), sum(row.activations for row in rows)
+    phase = pb.Phase.Name(graph.phase)
+    return Table(phase, batch, rows, total - statistics, statistics, work, activations, guessed)
 
 
 def _row(own: list[Parameter], planned: CompiledNet, node: Node, fields: dict, batch: int) -> Row:
@@ -118,18 +111,8 @@ class Memory:
 
     @property
     def total(self) -> int:
-        return sum(
-            (
-                self.weights,
-                self.gradients,
-                self.history,
-                self.arena,
-                self.constants,
-                self.workspace,
-                self.prefetch,
-                self.kernels,
-            )
-        )
+        learned = self.weights + self.gradients + self.history
+        return learned + self.arena + self.constants + self.workspace + self.prefetch + self.kernels
 
 
 def memory(
@@ -269,9 +252,7 @@ def largest_batch(
     first, second = of(LINEAR), of(LINEAR + 32)
     slope = (second.total - first.total) / 32
     if slope <= 0:
-        raise CaffeliteError(
-            "the batch of this net cannot be changed", where=subject.locate(), expected="a layer with a batch size"
-        )
+        raise subject.locate.error("the batch of this net cannot be changed", expected="a layer with a batch size")
     if first.total > limit:
         low = bisect_right(range(1, LINEAR), limit, key=lambda batch: of(batch).total)
         return (low, of(low)) if low else None

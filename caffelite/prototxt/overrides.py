@@ -130,10 +130,8 @@ def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
         match = re.match(rf"{re.escape(name)}(?:\[(\d{{1,18}})\])?\.(.+)", path)
         if match and len(name) > best:
             indices = [i for i, layer in enumerate(net.layer) if layer.name == name]
-            best, paths = (
-                len(name),
-                [(i, match[2]) for i in (indices if match[1] is None else indices[int(match[1]) :][:1])],
-            )
+            best = len(name)
+            paths = [(i, match[2]) for i in (indices if match[1] is None else indices[int(match[1]) :][:1])]
     return paths
 
 

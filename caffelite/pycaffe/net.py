@@ -232,11 +232,7 @@ class Net(NetStructure):
     # passes
 
     def forward(
-        self,
-        blobs: Sequence[str] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-        **kwargs: np.ndarray,
+        self, blobs: Sequence[str] | None = None, start: str | None = None, end: str | None = None, **kwargs: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Runs the layers from ``start`` to ``end``, by default all.
 
@@ -297,11 +293,7 @@ class Net(NetStructure):
             blob.after_forward(last)
 
     def backward(
-        self,
-        diffs: Sequence[str] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-        **kwargs: np.ndarray,
+        self, diffs: Sequence[str] | None = None, start: str | None = None, end: str | None = None, **kwargs: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Runs the layers backward from ``start`` down to ``end``, by default all. Gradients of parameters are added to
         what ``diff`` has.

@@ -33,9 +33,8 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
     figure.set_layout_engine("compressed")  # the matrix is square: its labels move with it
     counts = judged.confusion
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    shown = axes.imshow(
-        shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest"
-    )  # rare mistakes show too
+    norm = PowerNorm(0.5, 0, 1)  # rare mistakes show too
+    shown = axes.imshow(shares, cmap="Blues", norm=norm, interpolation="nearest")
     bar = figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, length=0, labelsize=8)

@@ -133,10 +133,8 @@ def mean_interval(batches: list[float], mean: float | None = None) -> tuple[floa
         return None
     from scipy.special import stdtrit
 
-    mean, half = (
-        float(np.mean(batches)) if mean is None else mean,
-        float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n)),
-    )
+    mean = float(np.mean(batches)) if mean is None else mean
+    half = float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n))
     return mean - half if min(batches) < 0 else max(0.0, mean - half), mean + half
 
 

@@ -115,10 +115,7 @@ class RunConfig:
     )
     level: int | None = _option("--level", "The net's level, for rules with min_level and max_level.", metavar="N")
     stages: tuple[str, ...] = _option(
-        "--stage",
-        "The net's stages, separated by commas, for rules with stage and not_stage.",
-        (),
-        metavar="NAMES",
+        "--stage", "The net's stages, separated by commas, for rules with stage and not_stage.", (), metavar="NAMES"
     )
     overfit: int | None = _option(
         "--overfit",

@@ -85,13 +85,11 @@ def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Netwo
     losses = [layer for layer in net.layer if Compares.of(layer.type).probability and Compares.of(layer.type).classes]
     losses = [layer for layer in losses if not layer.include or any(r.phase == pb.TRAIN for r in layer.include)]
     if not losses:
-        raise CaffeliteError(
-            "this net is no classifier", where=locate(), expected="a SoftmaxWithLoss", remedy="choose another with -net"
-        )
+        raise locate.error("this net is no classifier", expected="a SoftmaxWithLoss", remedy="choose another with -net")
     layers = _trunk(net, losses[-1].bottom[0])
     position = next((i for i in range(len(layers) - 1, -1, -1) if weights_of(layers[i])), None)
     if position is None:
-        raise CaffeliteError("this net has no layer with weights", where=locate())
+        raise locate.error("this net has no layer with weights")
     for layer in layers:
         _spare(layer)
     last = layers[position]

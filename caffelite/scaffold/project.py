@@ -344,19 +344,9 @@ class _Making:
         if request.batch:
             batch = schedule.Batch(request.batch, 1, "given by -batch")
         planned = schedule.schedule(preset, len(train), batch.size * batch.passes, task, finetuned)
-        run = files.Run(
-            self.name,
-            task,
-            planned,
-            math.ceil(len(test) / size),
-            len(test),
-            len(test) % size == 0,
-            batch.passes,
-            preset.decay,
-            request.seed,
-            self.weights,
-            net.last,
-        )
+        tests = math.ceil(len(test) / size), len(test), len(test) % size == 0
+        learning = batch.passes, preset.decay, request.seed
+        run = files.Run(self.name, task, planned, *tests, *learning, self.weights, net.last)
         passes = f" in {batch.passes} parts" if batch.passes > 1 else ""
         self.decided.append(f"Batch: {batch.size * batch.passes} images per iteration{passes}: {batch.why}.")
         self.decided.append(

@@ -29,19 +29,8 @@ def _train(folder: Path, gpus: str, batch: int, *options: str) -> str:
     folder.mkdir()
     path = written(folder, ITERATIONS, batch)
     path.write_text(path.read_text() + f" display: {ITERATIONS}")
-    command = [
-        sys.executable,
-        "-m",
-        "caffelite",
-        "train",
-        "-solver",
-        str(path),
-        "-gpu",
-        gpus,
-        "-precision",
-        "fp32",
-        *options,
-    ]
+    words = ["train", "-solver", str(path), "-gpu", gpus, "-precision", "fp32", *options]
+    command = [sys.executable, "-m", "caffelite", *words]
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, cwd=folder

@@ -208,9 +208,8 @@ IN_PLACE = """
 def test_layer_in_place_on_the_input(seed, monkeypatch):
     net, body = exported(text(IN_PLACE), seed)
     assert onnx.check(net, body, seed).outputs["y"] < 1e-5
-    monkeypatch.setattr(
-        graph.Graph, "inputs", property(lambda self: {"x": self.values["x"]})
-    )  # feeds what the layer overwrites
+    # Feeds what the layer overwrites.
+    monkeypatch.setattr(graph.Graph, "inputs", property(lambda self: {"x": self.values["x"]}))
     with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"'):
         onnx.check(exported(text(IN_PLACE), seed)[0], body, seed)
 

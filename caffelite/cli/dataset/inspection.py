@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from ...errors import CaffeliteError, Where
+from ...errors import Where
 from .. import options
 from ..imaging import force as force_option
 
@@ -27,12 +27,7 @@ BAR = 30
     is_flag=True,
     help="Also search near duplicates: images that differ in size, compression or brightness only, by perceptual hash.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print JSON instead; it lists every record that is reported.",
-)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead; it lists every record that is reported.")
 @options.file_option("--out", help="Write the JSON to a file instead.", folder=False)
 def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | None) -> None:
     """Reports what is in a data set: number of images, shapes, classes, unreadable and unusual records, duplicates.
@@ -284,11 +279,8 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
     images, labels = [], []
     with Records(path) as records:
         if start >= len(records):
-            raise CaffeliteError(
-                f"no sample {start}",
-                where=Where(str(path)),
-                expected=f"0 to {len(records) - 1}",
-                remedy="lower --start",
+            raise Where(str(path)).error(
+                f"no sample {start}", expected=f"0 to {len(records) - 1}", remedy="lower --start"
             )
         for key, value in islice(records, start, start + count):
             try:
@@ -330,7 +322,7 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
             return source
         others.append(spec.name)
     what = f'no data layer "{name}" in phase {phase}' if name else f"no data layer in phase {phase}"
-    raise CaffeliteError(what, where=Where(str(path)), found=", ".join(others) or None)
+    raise Where(str(path)).error(what, found=", ".join(others) or None)
 
 
 def _caption(value, names: list[str]) -> str:

@@ -220,9 +220,8 @@ class Elastic(Perturbation):
         shape = (*size, 2)
         noise = normal(self.more(sample, -(-math.prod(shape) // 4)), shape)
         smooth = opencv("elastic distortion").GaussianBlur(noise, (0, 0), self._sigma)
-        return smooth * np.float32(
-            self._alpha * 2 * self._sigma * math.sqrt(math.pi)
-        )  # white noise shrinks to 1 / 2σ√π
+        # White noise shrinks to 1 / 2σ√π.
+        return smooth * np.float32(self._alpha * 2 * self._sigma * math.sqrt(math.pi))
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         height, width = image.shape[:2]

@@ -113,11 +113,9 @@ class Tokens:
             return "the end of the file"
         if kind == "-" and self.kinds[at + 1] in ("number", "name"):
             text += self.texts[at + 1]
-        return (
-            f"the string {shown(text, quote='')}"
-            if kind == "string"
-            else shown(text, quote="" if kind in "number-" else '"')
-        )
+        if kind == "string":
+            return f"the string {shown(text, quote='')}"
+        return shown(text, quote="" if kind in "number-" else '"')
 
     def mistake(self, at: int, what: str, **more: str | None) -> None:
         self.mistake_at(self.lines[at], what, **more)
@@ -359,7 +357,7 @@ class Reader(Tokens):
         position, what = self.lines[start], f"unknown field {shown(name)} in {descriptor.name}"
         self.mistake_at(position, what, remedy=remedy)
         if position[0] not in self.broken:
-            error = CaffeliteError(what, where=Where(self.file, *position), remedy=remedy)
+            error = Where(self.file, *position).error(what, remedy=remedy)
             self.unknowns.append(Unknown(path, name, position, error))
         self.skip_value()
 

@@ -106,12 +106,7 @@ def add(root: str | Path, command: Sequence[str], *, gpus: str = "", **order: Un
 
 
 def submit_run(
-    root: str | Path,
-    config: RunConfig,
-    *,
-    gpus: str | None = None,
-    keep_folder: bool = False,
-    **order: Unpack[Order],
+    root: str | Path, config: RunConfig, *, gpus: str | None = None, keep_folder: bool = False, **order: Unpack[Order]
 ) -> Job:
     """Adds a training run to the queue, with copies of its solver and its nets: later edits do not change it.
 

@@ -346,10 +346,5 @@ def test_every_field_is_in_the_document():
     )
     messages += pb.RandomResizeParameter, pb.RandomAspectRatioParameter
     fields = {field.name for message in messages for field in message.DESCRIPTOR.fields}
-    assert fields - named == {
-        "crop_h",
-        "crop_w",
-        "crop_height",
-        "crop_width",
-        "scale_factors",
-    }  # docs/layers.md has them
+    # docs/layers.md has these.
+    assert fields - named == {"crop_h", "crop_w", "crop_height", "crop_width", "scale_factors"}
