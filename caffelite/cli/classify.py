@@ -82,13 +82,12 @@ _preparation = options.together(
 @_preparation
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
 @click.option("--skip", is_flag=True, help="Exit with status 0 although some of several images could not be read.")
-@click.option(
+@options.number_option(
     "--threshold",
-    type=click.FloatRange(0, 1),
-    default=0.3,
-    show_default=True,
-    metavar="SCORE",
     help="For nets that detect objects: the least score of a box.",
+    kind=click.FloatRange(0, 1),
+    default=0.3,
+    metavar="SCORE",
 )
 @options.set_layers
 @options.gpu

@@ -131,12 +131,8 @@ def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, sta
         if layer.transform_param.mirror:
             layer.transform_param.ClearField("mirror")
     state = nets.state(pb.TEST, document.message, None, level, stages)
-    return graph.build(
-        document.message,
-        state,
-        document.locate,
-        functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape)),
-    )
+    feeds = functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape))
+    return graph.build(document.message, state, document.locate, feeds)
 
 
 def _prove(graph, converted, weights: tuple[str, ...], samples: int, gpu: str | None) -> None:

@@ -85,7 +85,6 @@ def _rows(array, value):
 def _value(net, name: str):
     values = net.graph.values
     if name not in values:
-        raise CaffeliteError(
-            f'the net has no blob "{name}"', expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values)
-        )
+        what = f'the net has no blob "{name}"'
+        raise CaffeliteError(what, expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values))
     return values[name]

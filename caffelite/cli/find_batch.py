@@ -70,10 +70,6 @@ def find_batch(
             smaller = int(0.95 * largest[0])
             largest = (smaller, summary.memory(net, smaller, os.cpu_count() or 1, traits=traits)) if smaller else None
     if not largest:
-        raise CaffeliteError(
-            "no batch fits",
-            expected="enough memory for one sample",
-            found=memory.text(room),
-            remedy="use a smaller net",
-        )
+        expected, remedy = "enough memory for one sample", "use a smaller net"
+        raise CaffeliteError("no batch fits", expected=expected, found=memory.text(room), remedy=remedy)
     click.echo(f"{largest[0]} samples, which take {memory.text(largest[1].total)} of {memory.text(room)}")

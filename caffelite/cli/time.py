@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..devices import PRECISIONS
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, closed_on_failure
 from . import options
 from .logs import start
 from .options import open_net
@@ -54,14 +54,11 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
         net = open_net(
             model, gpu, phase or "TRAIN", level, stage, words, set_fields=set_fields, timing=True, shapes=shape
         )
-        try:
+        with closed_on_failure(net):
             if weights:
                 load_weights(net, weights)
             net.forward()
             net.backward()
-        except BaseException:
-            net.close()
-            raise
         return net
 
     if device_options["precision"] == "all":

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import inputs
-from ..errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Where, closed_on_failure
 from . import tar
 from .convert import CUT, is_cut
 from .database import EXACT_LABELS
@@ -124,7 +124,7 @@ class Shards(Pictures):
         self._files: dict[int, FileIO] = {}  # of archives on disk
         self._parts: list[tuple[int, str, int, int]] = []  # archive, name, offset and bytes of each image
         labels = []
-        try:
+        with closed_on_failure(self):
             for archive_index in range(len(archives)):
                 for label, name, offset, count in self._index(archive_index):
                     labels.append(label)
@@ -132,9 +132,6 @@ class Shards(Pictures):
             if not labels:
                 raise Where(_text(archives[0])).error("no samples in any archive")
             super().__init__(labels, color, size)
-        except BaseException:
-            self.close()
-            raise
 
     def _index(self, archive_index: int) -> list[tuple[int, str, int, int]]:
         """Label, name, offset and bytes of each image of an archive."""

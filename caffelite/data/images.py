@@ -179,9 +179,8 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     flag = {True: cv2.IMREAD_COLOR, False: cv2.IMREAD_GRAYSCALE, None: cv2.IMREAD_UNCHANGED}[color]
     image = _with_opencv(cv2, content, flag)
     if image.dtype != np.uint8:
-        raise ValueError(
-            f"{EIGHT_BITS}: {8 * image.dtype.itemsize} bits; set force_color or force_gray to have it brought to 8"
-        )
+        what = f"{EIGHT_BITS}: {8 * image.dtype.itemsize} bits; set force_color or force_gray to have it brought to 8"
+        raise ValueError(what)
     return np.atleast_3d(image).transpose(2, 0, 1)
 
 

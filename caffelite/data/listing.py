@@ -69,17 +69,13 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
         if not parts:
             continue
         if len(parts) == 1:
-            mistakes.add(
-                CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"')
-            )
+            mistakes.add(where.error("no label", expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"'))
         elif (label := whole_number(parts[1])) is None:
-            found = f'"{shortened(parts[1])}"'
-            mistakes.add(CaffeliteError("the label is no number", where=where, expected="an integer", found=found))
+            label_text = f'"{shortened(parts[1])}"'
+            mistakes.add(where.error("the label is no number", expected="an integer", found=label_text))
         elif abs(label) > EXACT_LABELS:
-            found = shortened(parts[1])
-            mistakes.add(
-                CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=found)
-            )
+            expected = f"at most {EXACT_LABELS}"
+            mistakes.add(where.error("the label is too large", expected=expected, found=shortened(parts[1])))
         else:
             listed.append(Listed(parts[0], label, where))
         if len(mistakes.mistakes) == MOST_MISTAKES:
@@ -133,9 +129,8 @@ def list_classes(
             mistakes.add(CaffeliteError(strange, where=where_it_is, remedy=remedy))
     mistakes.raise_any()
     if not listed:
-        raise Where(where).error(
-            "no images in the class folders", expected=f"files that end with {', '.join(sorted(IMAGES))}"
-        )
+        what = "no images in the class folders"
+        raise Where(where).error(what, expected=f"files that end with {', '.join(sorted(IMAGES))}")
     return listed, classes
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator
+from ..errors import CaffeliteError, Locator, closed_on_failure
 from ..layers import REGISTRY
 from ..prototxt import resolve, say_once
 from .draws import below, key, per_sample
@@ -46,7 +46,7 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
         if name in fields:
             say_once(f"{locate('transform_param', name)}: {name} acts on AnnotatedData only: it has no effect here")
     samples = open_samples()
-    try:
+    with closed_on_failure(samples):
         keyed = key(seed, layer.name, "transform")
         transform = Transform(layer.transform_param, phase, samples.first.shape, locate.at("transform_param"), keyed)
         order = sample_order(layer, param, samples.length, seed)
@@ -63,17 +63,13 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
         if isinstance(source, MixedSource):
             source.set_mixup(layer, locate, key(seed, layer.name, "mixup"))
         return source
-    except BaseException:
-        samples.close()
-        raise
 
 
 def check_tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
     if not layer.top or most and len(layer.top) > most:
         expected = f"1 to {most}" if most else "at least 1"
-        raise locate.error(
-            f'layer "{layer.name}": wrong number of tops', "top", expected=expected, found=len(layer.top)
-        )
+        what = f'layer "{layer.name}": wrong number of tops'
+        raise locate.error(what, "top", expected=expected, found=len(layer.top))
     return len(layer.top)
 
 

@@ -88,9 +88,8 @@ class Transform:
             remedy = (
                 "where records are encoded, force_color makes all of 3 channels" if shape[0] != self._input[0] else None
             )
-            raise CaffeliteError(
-                "images differ in shape", expected=_times(self._input), found=_times(shape), remedy=remedy
-            )
+            what = "images differ in shape"
+            raise CaffeliteError(what, expected=_times(self._input), found=_times(shape), remedy=remedy)
 
     def __call__(self, images: np.ndarray | Sequence[np.ndarray], position: int, out: np.ndarray) -> None:
         """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; position: the run's number of the first of
@@ -220,9 +219,8 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     except OSError as mistake:
         raise where.error(f'cannot read mean_file "{path}": {mistake.strerror}') from None
     except Damaged as damage:
-        raise Where(str(file)).error(
-            f"not a mean file: {damage}", expected="a binary BlobProto", remedy=f"named at {where}"
-        ) from None
+        what = f"not a mean file: {damage}"
+        raise Where(str(file)).error(what, expected="a binary BlobProto", remedy=f"named at {where}") from None
     if not np.isfinite(values).all():
         raise Where(str(file)).error("the mean image holds NaN or infinity", remedy=f"named at {where}")
     axes = values.shape

@@ -261,7 +261,6 @@ def largest_batch(
         while of(low).total > limit:
             low -= max(1, int((of(low).total - limit) / slope))
     except CaffeliteError as error:  # blobs too large for 32-bit indices
-        raise CaffeliteError(
-            f"a batch of {low} would fit, but cannot be built: {error.what}", where=error.where
-        ) from None
+        what = f"a batch of {low} would fit, but cannot be built: {error.what}"
+        raise CaffeliteError(what, where=error.where) from None
     return low, of(low)

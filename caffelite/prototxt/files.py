@@ -210,9 +210,8 @@ def _read(path: str | Path, named_at: Where | None) -> bytes:
     except PermissionError:
         raise CaffeliteError(f"cannot read {path}: permission denied", where=named_at) from None
     except OSError as error:
-        raise CaffeliteError(
-            f"cannot read {path!s}: {inputs.reason(error)}", where=named_at, expected="a file"
-        ) from None
+        what = f"cannot read {path!s}: {inputs.reason(error)}"
+        raise CaffeliteError(what, where=named_at, expected="a file") from None
 
 
 def place(text: str, start: int) -> tuple[int, int]:

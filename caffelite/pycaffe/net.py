@@ -256,9 +256,8 @@ class Net(NetStructure):
     def _set_inputs(self, arrays: Mapping[str, np.ndarray]) -> None:
         if set(arrays) != set(self.inputs):
             expected = ", ".join(self.inputs) or "none: the net has no Input layer"
-            raise CaffeliteError(
-                "the arrays do not fit the inputs of the net", expected=expected, found=", ".join(arrays)
-            )
+            what = "the arrays do not fit the inputs of the net"
+            raise CaffeliteError(what, expected=expected, found=", ".join(arrays))
         self._assign(arrays, "data")
 
     def _assign(self, arrays: Mapping[str, np.ndarray], what: str) -> None:

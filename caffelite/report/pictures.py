@@ -43,12 +43,8 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
     axes.set_ylabel("label", color=INK)
     if few:
         names = [short(name) for name in labels]
-        axes.set_xticks(
-            range(judged.classes),
-            names,
-            rotation=0 if max(map(len, names)) < 4 else 60,
-            ha="center" if max(map(len, names)) < 4 else "right",
-        )
+        turned = {"rotation": 60, "ha": "right"} if max(map(len, names)) >= 4 else {}
+        axes.set_xticks(range(judged.classes), names, **turned)
         axes.set_yticks(range(judged.classes), names)
         for (row, column), count in np.ndenumerate(counts):
             if count:
@@ -89,13 +85,8 @@ def calibration(judged: Classification) -> bytes:
     axes.scatter(sure, hits, s=sizes, color=BLUE, zorder=3)
     axes.set_ylabel("accuracy", color=INK)
     axes.set_title(f"expected calibration error {judged.calibration_error():.4f}", loc="left", color=INK, fontsize=9)
-    below.bar(
-        [(row["from"] + row["to"]) / 2 for row in rows],
-        [row["samples"] for row in rows],
-        width=0.9 / len(judged.bins[0]),
-        color=BLUE,
-        alpha=0.6,
-    )
+    middles, counts = [(row["from"] + row["to"]) / 2 for row in rows], [row["samples"] for row in rows]
+    below.bar(middles, counts, width=0.9 / len(judged.bins[0]), color=BLUE, alpha=0.6)
     if rows:
         below.set_yscale("log")
         logarithmic(below.yaxis)

@@ -242,8 +242,7 @@ class Classification:
 
     def balanced_accuracy(self) -> float | None:
         """The mean recall of the classes that have samples."""
-        recalls = [row["recall"] for row in self.by_class() if row["recall"] is not None]
-        return float(np.mean(recalls)) if recalls else None
+        return mean([row["recall"] for row in self.by_class()])
 
     def curves(self) -> list[Curve | None]:
         """The ROC and precision-recall curve of each class against the rest; empty for pixels."""

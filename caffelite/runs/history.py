@@ -105,9 +105,8 @@ def read(path: str | Path, samples: int | None = None) -> History:
     if file.name == METRICS:
         _add_losses(history, file.parent)
     if not history.train and not history.undisplayed and not any(history.tests.values()):
-        raise CaffeliteError(
-            f"{file} contains no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
-        )
+        what = f"{file} contains no iteration"
+        raise CaffeliteError(what, expected="a run's metrics, or the log of a training by caffelite or Caffe")
     return history
 
 

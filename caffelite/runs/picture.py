@@ -123,16 +123,8 @@ def _tell_last(figure, ends: list[tuple]) -> None:
         ]
         mine.sort(key=lambda end: end[0])
         for height, (wanted, x, y, colour) in zip(spread([end[0] for end in mine], LABEL_GAP), mine, strict=True):
-            axis.annotate(
-                f"{y:.4g}",
-                (x, y),
-                xytext=(6, height - wanted),
-                textcoords="offset points",
-                color=colour,
-                fontsize=8,
-                va="center",
-                annotation_clip=False,
-            )
+            style = {"textcoords": "offset points", "fontsize": 8, "va": "center", "annotation_clip": False}
+            axis.annotate(f"{y:.4g}", (x, y), xytext=(6, height - wanted), color=colour, **style)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:

@@ -50,9 +50,8 @@ def units(values: np.ndarray, names: list[str]) -> tuple[list[float], list[float
     spread, mean = values.std(0, dtype=np.float64), values.mean(0, dtype=np.float64)
     for name, value, middle in zip(names, spread, mean, strict=True):
         if value <= 1e-7 * max(1.0, abs(middle)):
-            raise CaffeliteError(
-                f'column "{name}" has one value throughout', found=f"{middle:g}", remedy="leave the column out"
-            )
+            what = f'column "{name}" has one value throughout'
+            raise CaffeliteError(what, found=f"{middle:g}", remedy="leave the column out")
     if spread.max() <= SIMILAR * spread.min():
         spread = np.full_like(spread, np.sqrt(np.mean(np.square(values - values.mean(dtype=np.float64)))))
         mean = np.full_like(mean, values.mean(dtype=np.float64))

@@ -100,9 +100,8 @@ class _Making:
         if self.shipped:  # the project has a copy, so that it needs no installed caffelite of this version
             self.weights = self.folder / self.shipped.name
         if not re.fullmatch(r"[^\x00-\x1f\"'\\]+", str(request.folder)) or not request.folder.name:
-            raise CaffeliteError(
-                "a bad name for a folder", expected="a path without quotes", found=repr(str(request.folder))
-            )
+            what = "a bad name for a folder"
+            raise CaffeliteError(what, expected="a path without quotes", found=repr(str(request.folder)))
 
     def make(self) -> Project:
         request = self.request
@@ -158,9 +157,8 @@ class _Making:
             )
         data = reading.read(source, request.task, self.left_out if request.skip else None, self.progress)
         if request.task and request.task != data.task:
-            raise CaffeliteError(
-                f"-task {request.task} needs a .csv table", found=f"{source}, which has one label per image"
-            )
+            what = f"-task {request.task} needs a .csv table"
+            raise CaffeliteError(what, found=f"{source}, which has one label per image")
         if isinstance(request.test, Path):
             data.test = reading.read_test(request.test, data, self.left_out if request.skip else None, self.progress)
         elif request.test is not None:

@@ -156,9 +156,8 @@ def rungs(settings: int, factor: int, first: int, max_iterations: int, step: int
         return [END]
     if first >= max_iterations:
         remedy = "choose a smaller -first"
-        raise CaffeliteError(
-            "the first rung is not before the end", expected=f"below {max_iterations}", found=first, remedy=remedy
-        )
+        what = "the first rung is not before the end"
+        raise CaffeliteError(what, expected=f"below {max_iterations}", found=first, remedy=remedy)
     if first:
         steps = [first * factor**i for i in range(max_iterations.bit_length()) if first * factor**i < max_iterations]
     else:

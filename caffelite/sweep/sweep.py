@@ -77,12 +77,8 @@ class Sweep:
 
     def run(self) -> SweepResults:
         """Trains what is not trained yet and returns the results, complete unless a stop was requested."""
-        lock = self._open()
-        try:
-            with contextlib.closing(self._jobs()) as jobs:
-                return self._run(jobs)
-        finally:
-            lock.release()
+        with self._open(), contextlib.closing(self._jobs()) as jobs:
+            return self._run(jobs)
 
     def _jobs(self) -> Jobs:
         """What runs the trials: processes of this one, a queue, or a cluster through a queue in the sweep's folder."""

@@ -117,9 +117,8 @@ def _probe(data: bytes, path: str | Path) -> None:
     except subprocess.TimeoutExpired:
         raise CaffeliteError(f"cannot read {path} as HDF5: it is damaged: reading it does not end") from None
     except OSError as error:
-        raise CaffeliteError(
-            f"cannot read {path} as HDF5: no process to check it with ({error.strerror or error})"
-        ) from None
+        what = f"cannot read {path} as HDF5: no process to check it with ({error.strerror or error})"
+        raise CaffeliteError(what) from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         why = "it is damaged: reading it ends the process that tries it"

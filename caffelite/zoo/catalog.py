@@ -66,9 +66,8 @@ def find(name: str, others: Iterable[str] = ()) -> ShippedNet:
     every = {one.name: one for one in shipped()}
     if name not in every:
         names = list(dict.fromkeys([*every, *others]))
-        raise CaffeliteError(
-            f'no shipped net "{name}"', expected=f"one of {', '.join(names)}", remedy=did_you_mean(name, names)
-        )
+        what = f'no shipped net "{name}"'
+        raise CaffeliteError(what, expected=f"one of {', '.join(names)}", remedy=did_you_mean(name, names))
     return every[name]
 
 

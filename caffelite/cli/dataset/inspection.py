@@ -171,9 +171,7 @@ def _print_list(title: str, lines: list[str]) -> None:
     show_default=True,
     help="PNG to write.",
 )
-@click.option(
-    "--count", type=click.IntRange(1, 1000), default=40, show_default=True, metavar="N", help="Images to show."
-)
+@options.number_option("--count", help="Images to show.", kind=click.IntRange(1, 1000), default=40)
 @options.count_option("--start", help="First sample to show.", default=0, least=0)
 @options.count_option("--columns", help="Images in a row. Default: so that the sheet is square.")
 @options.file_option("--labels", help="Names of the classes, one on each line, instead of numbers.")
@@ -184,14 +182,7 @@ def _print_list(title: str, lines: list[str]) -> None:
     help="Draw each stored sample of NET N times, in a row, as its training data layer augments it.",
 )
 @click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="random_seed, which decides crops, mirroring and order.",
-)
+@options.number_option("--seed", help="random_seed, which decides crops, mirroring and order.", kind=int, default=0)
 @options.state
 @force_option
 def show(what, out, count, start, columns, labels, draws, layer, seed, phase, level, stage, force) -> None:
@@ -279,9 +270,8 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
     images, labels = [], []
     with Records(path) as records:
         if start >= len(records):
-            raise Where(str(path)).error(
-                f"no sample {start}", expected=f"0 to {len(records) - 1}", remedy="lower --start"
-            )
+            what = f"no sample {start}"
+            raise Where(str(path)).error(what, expected=f"0 to {len(records) - 1}", remedy="lower --start")
         for key, value in islice(records, start, start + count):
             try:
                 (datum, image), known = read(value), objects(value)

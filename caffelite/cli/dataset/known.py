@@ -97,9 +97,8 @@ def _read_mnist(folder: Path, name: str) -> bytes:
     try:
         content = inputs.read(path, inputs.IMAGE)
     except OSError as mistake:
-        raise Where(str(folder)).error(
-            "an MNIST file is missing", expected=f"{name} or {name}.gz", found=inputs.reason(mistake)
-        ) from None
+        what = "an MNIST file is missing"
+        raise Where(str(folder)).error(what, expected=f"{name} or {name}.gz", found=inputs.reason(mistake)) from None
     return verified(path, unpacked(path, content) if path == packed else content, MNIST_FILES[name][1])
 
 
@@ -269,9 +268,8 @@ def verified(path: Path | str, content: bytes, expected: str) -> bytes:
 
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if digest != expected:
-        raise Where(str(path)).error(
-            "wrong checksum", expected=f"md5 {expected}", found=digest, remedy="fetch the file again"
-        )
+        what = "wrong checksum"
+        raise Where(str(path)).error(what, expected=f"md5 {expected}", found=digest, remedy="fetch the file again")
     return content
 
 

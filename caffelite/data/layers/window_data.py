@@ -13,7 +13,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import inputs
 from ...detection.boxes import rounded
-from ...errors import CaffeliteError, Locator, Where
+from ...errors import Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import register
 from ..database import EXACT_LABELS
@@ -54,12 +54,8 @@ class WindowSource(Source):
         if not self._size:
             raise at.error("WindowData needs a crop_size", "crop_size", expected="at least 1", found=0)
         if 2 * self._pad >= self._size:
-            raise CaffeliteError(
-                "context_pad leaves nothing of the window",
-                where=locate("window_data_param", "context_pad"),
-                expected=f"less than half of crop_size {self._size}",
-                found=self._pad,
-            )
+            where, expected = locate("window_data_param", "context_pad"), f"less than half of crop_size {self._size}"
+            raise where.error("context_pad leaves nothing of the window", expected=expected, found=self._pad)
         if not 0 <= param.fg_fraction <= 1:
             where = locate("window_data_param", "fg_fraction")
             raise where.error("fg_fraction is no share", expected="0 to 1", found=f"{param.fg_fraction:g}")
