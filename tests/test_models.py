@@ -270,10 +270,9 @@ STILL: dict[str, set[str]] = {"fcn8s": {"upscore8", "upscore2"}, "siamese": {"fe
 
 
 @pytest.mark.parametrize("folder", NETS)
-def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
+def test_data_layers_fit_their_data(folder, in_tmp_path):
     """The data layers as they ship open the sets that the net's first lines describe, and give the shapes that it is
     built for."""
-    monkeypatch.chdir(tmp_path)
     for layer in read(folder).layer:
         if layer.type not in FEEDS:
             continue
@@ -293,11 +292,8 @@ def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
         for p in (one.data_param, one.hdf5_data_param):
             p.batch_size = 2
         phase = layer.include[0].phase
-        single = graph.build(
-            pb.NetParameter(layer=[one]),
-            pb.NetState(phase=phase),
-            open_source=lambda *args: data.open_source(*args, seed=1),
-        )
+        net, state = pb.NetParameter(layer=[one]), pb.NetState(phase=phase)
+        single = graph.build(net, state, open_source=lambda *args: data.open_source(*args, seed=1))
         try:
             expected = [v.shape[1:] for v in built(fed(folder), phase).nodes[0].tops]
             assert [v.shape[1:] for v in single.nodes[0].tops] == expected
@@ -305,9 +301,8 @@ def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
             single.nodes[0].layer.source.close()
 
 
-def test_data_of_the_list_of_nets_is_made_as_it_says(tmp_path, monkeypatch):
+def test_data_of_the_list_of_nets_is_made_as_it_says(in_tmp_path):
     """The Python lines of models/README.md, on a small MNIST and a short text."""
-    monkeypatch.chdir(tmp_path)
     images = np.random.default_rng(1).integers(0, 256, (40, 1, 28, 28), np.uint8)
     for part in ("train", "test"):
         write_lmdb(f"mnist_{part}_lmdb", ((image, i % 10) for i, image in enumerate(images)))

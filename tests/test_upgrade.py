@@ -141,6 +141,15 @@ def test_shapes_that_do_not_fit_the_inputs():
     )
 
 
+def test_input_without_a_shape(caplog):
+    """It is ignored where an Input layer makes the blob."""
+    layer = 'layer { name: "data" type: "Input" top: "a" input_param { shape { dim: 2 } } }'
+    word = expect(f'name: "n"\ninput: "a"\n{layer}', f'name: "n" {layer}')
+    assert caplog.messages == ["n:2:1: an input without a shape is ignored: an Input layer makes its blob"]
+    assert word("layer", 0, "name") == '"data"'
+    assert error(f'input: "a" input: "b" {layer}').startswith("n:1:1: input_dim does not fit the inputs")
+
+
 def test_old_caffemodel_with_an_input_and_no_shape(tmp_path):
     content = pb.NetParameter(name="n", input=["a"], layer=[pb.LayerParameter(name="r")]).SerializeToString()
     (tmp_path / "n.caffemodel").write_bytes(content)

@@ -14,9 +14,8 @@ def records(path):
 
 
 @pytest.fixture
-def images(tmp_path, monkeypatch):
+def images(tmp_path, in_tmp_path):
     """img/{cat,dog}/{0,1,2}.png of 4×6, and list.txt with the dogs first; in the working directory."""
-    monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)
     for name in ("cat", "dog"):
         (tmp_path / "img" / name).mkdir(parents=True)

@@ -384,8 +384,7 @@ def test_drawn_sets(call, tmp_path, command, parts):
     assert "already exists" in call("dataset", command, *counts, "--out", str(tmp_path)).refused.err
 
 
-def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, in_tmp_path):
     for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/b/1.png"):
         Path("pets", name).parent.mkdir(parents=True)
         cv2.imwrite(f"pets/{name}", np.zeros((8, 8, 3), np.uint8))

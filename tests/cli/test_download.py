@@ -60,9 +60,8 @@ def content() -> bytes:
 
 
 @pytest.fixture
-def server(content, monkeypatch, tmp_path):
+def server(content, monkeypatch, in_tmp_path):
     """A server with the weights of cifar10_quick, whose address is the published one."""
-    monkeypatch.chdir(tmp_path)
     with Server(content) as actual:
         thread = threading.Thread(target=actual.serve_forever)
         thread.start()

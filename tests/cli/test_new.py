@@ -26,9 +26,8 @@ def picture(name, rng, size=(32, 32)):
 
 
 @pytest.fixture
-def there(tmp_path, monkeypatch):
+def there(tmp_path, in_tmp_path):
     """The working directory, with a folder of 20 images for each of three classes."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)
     for name in COLOURS:
         folder = tmp_path / "pictures" / name

@@ -50,8 +50,7 @@ def shades(folder, call, seed):
 
 
 def run(call, *more):
-    result = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
-    return result
+    return call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
 
 
 @pytest.mark.parametrize("module, extra", [("cv2", "images"), ("matplotlib.figure", "plot")])

@@ -178,8 +178,7 @@ def test_in_place_that_is_refused_is_a_note(folder):
     assert [line for line, _ in reported] == [9] and "ReLU cannot work in place" in reported[0][1]
 
 
-def test_a_damaged_page_of_a_database_hides_no_other_finding(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_damaged_page_of_a_database_hides_no_other_finding(tmp_path, in_tmp_path):
     images = np.random.default_rng(0).integers(0, 255, (400, 3, 32, 32), dtype=np.uint8)
     write_lmdb("images", [(image, 0) for image in images])
     path = tmp_path / "images/data.mdb"

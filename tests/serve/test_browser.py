@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import time
 
 import numpy as np
@@ -29,9 +28,8 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(root):
-    actual = Server(root, "-gpu", "none")
-    yield actual
-    actual.end(signal.SIGINT)
+    with Server(root, "-gpu", "none") as actual:
+        yield actual
 
 
 def drawn(page):
@@ -249,8 +247,7 @@ def test_a_thousand_runs_are_listed(browser, tmp_path):
         copy.mkdir()
         for name in ("run.json", "metrics.csv", "losses.f32", "heartbeat.json", "solver.prototxt"):
             os.link(first / name, copy / name)
-    server = Server(tmp_path, *NO_JOBS)
-    try:
+    with Server(tmp_path, *NO_JOBS) as server:
         before = server.json("/runs.json")
         with opened(browser, server, "/runs") as page:
             shown = page.locator("#rows tr[data-folder]")
@@ -280,5 +277,3 @@ def test_a_thousand_runs_are_listed(browser, tmp_path):
         (tmp_path / ".caffelite_runs.json").unlink(missing_ok=True)
         time.sleep(1)
         assert server.json("/runs.json") == before
-    finally:
-        server.end(signal.SIGINT)

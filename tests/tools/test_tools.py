@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bench_inputs
+import bench_train
 import numpy as np
 import pytest
 
@@ -112,22 +114,13 @@ layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "target" top:
 """
 
 
-@pytest.fixture
-def tools(monkeypatch):
-    """bench_train as a module, and the other tools where it finds them."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import bench_train
-
-    return bench_train
-
-
 def arguments(**others) -> argparse.Namespace:
     return argparse.Namespace(**{"precision": "fp32", "device": "cpu", "forward": False, "side": "torch", **others})
 
 
 @pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
 @pytest.mark.parametrize("text", [NET, NORMALISED, CODES], ids=["plain", "normalised", "codes"])
-def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward):
+def test_both_sides_of_the_bench_compute_the_same(tmp_path, text, forward):
     """With the same weights and input, PyTorch's module gives the loss that caffelite gives."""
     torch = pytest.importorskip("torch", exc_type=ImportError)
     import torch_peer
@@ -139,12 +132,12 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
 
     path = tmp_path / "net.prototxt"
     path.write_text(text)
-    shape = tools.bench_inputs.guess_shape(str(path)) if text is CODES else (1, 8, 8)
+    shape = bench_inputs.guess_shape(str(path)) if text is CODES else (1, 8, 8)
     assert text is not CODES or shape == (7,)
-    message, tops = tools.bench_inputs.read(str(path), 4, shape, forward)
+    message, tops = bench_inputs.read(str(path), 4, shape, forward)
     for layer in message.layer if text is not CODES else ():
         layer.convolution_param.weight_filler.type = layer.inner_product_param.weight_filler.type = "xavier"
-    batch = tools.bench_inputs.random_batch(message, 4, shape)
+    batch = bench_inputs.random_batch(message, 4, shape)
     bound = Net.of(graph.build(message, pb.NetState(phase=pb.TEST if forward else pb.TRAIN)), open_device(), seed=1)
     for top, values in zip(tops, batch, strict=True):
         bound.dev.upload(bound.blobs[top], values)
@@ -171,16 +164,16 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
 
 
 @pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
-def test_a_step_of_each_side(tools, net, forward, monkeypatch):
+def test_a_step_of_each_side(net, forward, monkeypatch):
     """Training changes the weights, testing does not; bf16 is what both sides are reported to compute in."""
     from caffelite import devices
 
     opened, open_device = [], devices.open_device
     monkeypatch.setattr(devices, "open_device", lambda gpu, **options: opened.append(options) or open_device(gpu))
-    message, _ = tools.bench_inputs.read(str(net), 2, (1, 8, 8), forward)
-    batch = tools.bench_inputs.random_batch(message, 2, (1, 8, 8))
+    message, _ = bench_inputs.read(str(net), 2, (1, 8, 8), forward)
+    batch = bench_inputs.random_batch(message, 2, (1, 8, 8))
     for precision in ("fp32", "bf16"):
-        step, wait = tools.caffelite_step(arguments(forward=forward, precision=precision), message, batch)
+        step, wait = bench_train.caffelite_step(arguments(forward=forward, precision=precision), message, batch)
         step()
         wait()
     assert opened == [{}, {"precision": "bf16"}]
@@ -195,7 +188,7 @@ def test_a_step_of_each_side(tools, net, forward, monkeypatch):
     monkeypatch.setattr(torch_peer, "Peer", lambda *_: module)
     before = [p.clone() for p in module.parameters()]
     for precision in ("fp32", "bf16"):
-        step, wait = tools.torch_step(arguments(forward=forward, precision=precision), message, batch)
+        step, wait = bench_train.torch_step(arguments(forward=forward, precision=precision), message, batch)
         step()
         wait()
     assert seen == [(kind, not forward, not forward) for kind in (torch.float32, torch.bfloat16)]
@@ -215,7 +208,7 @@ def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
 
 
 @pytest.mark.slow
-def test_all_nets_in_one_table(tools, without_torch):
+def test_all_nets_in_one_table(without_torch):
     import bench_all
 
     done = run("bench_all.py", "lenet", "--rounds", "1", "--iterations", "1", "--forward", "--json", hide=without_torch)
@@ -228,7 +221,7 @@ def test_all_nets_in_one_table(tools, without_torch):
     assert re.search(r"^caffelite used .*, kernels for haswell with AVX2$", done.stdout, re.M), done.stdout
     for name in bench_all.NETS:
         path = str(ROOT / f"models/{name}/train_val.prototxt")
-        assert tools.bench_inputs.read(path, 2, tools.bench_inputs.guess_shape(path))
+        assert bench_inputs.read(path, 2, bench_inputs.guess_shape(path))
     sides = {
         "caffelite": {"ms": 2.0, "low": 1.9, "high": 2.2, "mb": 50},
         "torch": {"ms": 5.0, "low": 5.0, "high": 5.0, "mb": 99},
@@ -281,12 +274,10 @@ def test_bench_of_kernels_reports_what_is_missing():
 @pytest.mark.parametrize("dtype", ["float32", "uint16"])
 def test_bench_of_kernels_runs_each(monkeypatch, dtype):
     """On small arrays, by the host; nothing is timed."""
+    import bench_kernels
     from devices.host.backend import HostBackend
 
     from caffelite.devices.cuda import GPU
-
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import bench_kernels
 
     small = [("small", 8, 5)]
     for name, value in {"CHANNELS": small, "NEIGHBOURS": small, "TURNED": small, "PARAMETERS": 5000}.items():
@@ -317,8 +308,7 @@ def test_kernel_resources_without_cupy_says_what_to_install(tmp_path):
 
 @pytest.mark.parametrize("numbers", ["fp32", "bf16"])
 @pytest.mark.parametrize("huge", [False, True])
-def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+def test_kernel_resources_collects_every_family(numbers, huge):
     import kernel_resources as tool
 
     actual = list(tool.every(numbers, huge))
@@ -328,8 +318,7 @@ def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
     assert written <= {name for source in actual for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
 
 
-def test_kernel_resources_adds_the_kernels_of_nets(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+def test_kernel_resources_adds_the_kernels_of_nets():
     import kernel_resources as tool
 
     lenet = str(ROOT / "models/lenet/train_val.prototxt")

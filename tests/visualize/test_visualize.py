@@ -55,9 +55,8 @@ def _test_state():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, in_tmp_path):
     """The working directory with a deploy net, its weights in three snapshots, an image, and a net with data."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "net.prototxt").write_text(NET)
     for i, iteration in enumerate((3, 6, 9, 12)):
         save(built("net.prototxt", seed=i), tmp_path / f"net_iter_{iteration}.caffemodel")
