@@ -1,6 +1,7 @@
 """What the documents say is so: commands, links, file names, and the README's first steps."""
 
 import ast
+import configparser
 import re
 import shlex
 import subprocess
@@ -13,6 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from caffelite.cli import caffelite, normalise
+from caffelite.layers import REGISTRY
+from caffelite.layers.fillers import FILLERS
+from caffelite.training.optim.rates import POLICIES
+from caffelite.training.optim.updates import RULES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -30,8 +35,6 @@ def test_layers_page_is_current():
 
 
 def test_layers_page_has_variants_and_fields():
-    from caffelite.layers import REGISTRY
-
     sections = {text.split("\n")[0]: text for text in make_layer_docs.page().split("\n## ")[1:]}
     assert sorted(sections) == sorted(REGISTRY)
     assert sections["InnerProduct"].count("**Variant.**") == 2
@@ -167,8 +170,6 @@ def test_ci_script_is_sound():
 
 
 def test_every_extra_that_is_named_exists():
-    import configparser
-
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     extras = set(config["options.extras_require"])
@@ -198,10 +199,6 @@ def test_folder_list_of_the_readme_is_complete():
 
 
 def test_solver_tables_list_what_there_is():
-    from caffelite.layers.fillers import FILLERS
-    from caffelite.training.optim.rates import POLICIES
-    from caffelite.training.optim.updates import RULES
-
     rows = dict(re.findall(r"^\| ([\w` ()]+?) \| (.*) \|$", (ROOT / "docs/training.md").read_text(), re.MULTILINE))
     for row, there in (("fillers", FILLERS), ("rates (`lr_policy`)", POLICIES), ("update rules (`type`)", RULES)):
         assert set(re.split(r", ", rows[row].split(":")[0])) == set(there), row

@@ -1,6 +1,7 @@
 """Checks the structure: what imports what, how long files and functions are, and that everything is documented."""
 
 import ast
+import configparser
 import itertools
 import os
 import re
@@ -259,8 +260,6 @@ def test_external_packages_stay_in_their_places():
 
 
 def test_every_dependency_is_declared():
-    import configparser
-
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     declared = config["options"]["install_requires"] + "".join(config["options.extras_require"].values())
@@ -283,8 +282,6 @@ def test_every_dependency_is_declared():
 
 
 def test_every_file_of_the_package_is_installed():
-    import configparser
-
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     patterns = [

@@ -1,6 +1,8 @@
 """Old dialects give the modern nets written by hand, and their fields keep their places in the file."""
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
@@ -75,9 +77,6 @@ def test_v1_layer():
 
 def test_every_v1_type_has_a_modern_name():
     """The schema names them next to the enum's values; this program has its own list."""
-    import re
-    from pathlib import Path
-
     schema = (Path(__file__).parent.parent / "proto/caffelite.proto").read_text()
     enum = schema[schema.index("enum LayerType") :]
     message = {int(m[1]): m[2] for m in re.finditer(r'[A-Z0-9_]+ = (\d+);  // "(\w+)"', enum[: enum.index("}")])}

@@ -13,9 +13,13 @@ import numpy as np
 import onnx
 import pytest
 
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt, weights
 from caffelite.errors import CaffeliteError
-from caffelite.export.conversion import read_tensors
+from caffelite.export.conversion import SortedTensors, _by_numbers, _resnet_name, convert, read_tensors
+from caffelite.net import graph
+from caffelite.training import nets
+from caffelite.zoo import catalog
 
 NET = """
 input: "data" input_shape { dim: 2 dim: 3 dim: 8 dim: 8 }
@@ -191,8 +195,6 @@ def test_what_does_not_fit(change, message, tensors, tmp_path, in_tmp_path, call
 
 
 def test_modules_of_a_resnet_by_torchvision_names():
-    from caffelite.export.conversion import _resnet_name
-
     unit = types.SimpleNamespace
     assert _resnet_name(unit(name="res3b1_branch2c", normalizes=False)) == "layer2.1.conv3"
     assert _resnet_name(unit(name="bn2a_branch1", normalizes=True)) == "layer1.0.downsample.1"
@@ -356,13 +358,6 @@ def mobilenet():
     ],
 )
 def test_names_of_torchvision_and_timm(name, modules, bias, pairs, form):
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import prototxt
-    from caffelite.export.conversion import SortedTensors, _by_numbers, convert
-    from caffelite.net import graph
-    from caffelite.training import nets
-    from caffelite.zoo import catalog
-
     document = prototxt.read_net(catalog.find(name).deploy)
     built = graph.build(document.message, nets.state(pb.TEST, document.message), document.locate)
     tensors = state_dict(modules)

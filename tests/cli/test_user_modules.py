@@ -12,6 +12,7 @@ import pytest
 from caffelite import user_modules
 from caffelite.data.writers import write_hdf5
 from caffelite.inspection import memory
+from caffelite.parallel.transports import star
 
 MODULE = """
     import pathlib
@@ -184,8 +185,6 @@ def test_a_module_run_imports_nothing_from_the_folder(tmp_path):
 
 
 def test_processes_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
-    from caffelite.parallel.transports import star
-
     (tmp_path / "numpy.py").write_text(PLANTED)
     monkeypatch.chdir(tmp_path)
     assert star.launch(["--version"], 2) == 0

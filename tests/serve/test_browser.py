@@ -10,6 +10,8 @@ import pytest
 from browsing import Server, opened, until, wait
 from small_runs import Trainer, losses, make_root, train
 
+from caffelite.weights import read_model
+
 pytestmark = pytest.mark.browser
 
 NAUGHTY = "<img src=x onerror=alert(1)>"
@@ -171,8 +173,6 @@ def test_run_of_a_terminal_pauses_and_resumes_to_the_same_bits(browser, server, 
 
 
 def parameters(path):
-    from caffelite.weights import read_model
-
     return {name: [array.tobytes() for array in arrays] for name, arrays in read_model(path).items()}
 
 

@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 
 import bench_gpu as tool
+import bench_inputs
 import pytest
+
+from caffelite import devices, training
+from caffelite.devices import cuda
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,16 +18,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def lenet():
     """The net, and a batch of two images."""
-    import bench_inputs
-
     path, shape = tool.model("lenet")
     net, _ = bench_inputs.read(path, 2, shape)
     return net, bench_inputs.random_batch(net, 2, shape)
 
 
 def test_without_a_gpu_it_says_what_is_missing():
-    from caffelite.devices import cuda
-
     if cuda.count():
         pytest.skip("there is a GPU")
     done = subprocess.run([sys.executable, str(ROOT / "tools/bench_gpu.py"), "--quick"], capture_output=True, text=True)
@@ -33,8 +33,6 @@ def test_without_a_gpu_it_says_what_is_missing():
 
 
 def test_without_pytorch_it_times_alone(monkeypatch, capsys):
-    from caffelite.devices import cuda
-
     monkeypatch.setattr(cuda, "count", lambda: 1)
     monkeypatch.setattr(tool.importlib.util, "find_spec", lambda name: None)
     assert tool.sides_at_hand() == ("caffelite",)
@@ -51,8 +49,6 @@ def test_words_that_it_does_not_know(monkeypatch, capsys, words):
 
 
 def test_every_net_is_read():
-    import bench_inputs
-
     for name in tool.NETS:
         path, shape = tool.model(name)
         net, tops = bench_inputs.read(path, 2, shape)
@@ -60,8 +56,6 @@ def test_every_net_is_read():
 
 
 def test_our_side_trains(lenet, monkeypatch):
-    from caffelite import devices, training
-
     net, batch = lenet
     made, opened, open_device = [], [], devices.open_device
     monkeypatch.setattr(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gpu_traffic as tool
 import pytest
+import recording_backend
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
@@ -63,8 +64,6 @@ def test_bytes_of_each_array_once():
 
 
 def test_streams_that_fork_count_their_longest_path():
-    import recording_backend
-
     recorder = tool.RecordingBackend(False)
     aside, main = recorder.new_stream(), recorder.stream
     begun, ended = recorder.new_event(), recorder.new_event()

@@ -2,15 +2,20 @@
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import bench_inputs
 import bench_train
 import numpy as np
 import pytest
+
+from caffelite.data.writers import write_lmdb
+from caffelite.devices.cuda import GPU, count
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(p.name for p in (ROOT / "tools").glob("*.py") if "\nif __name__ == " in p.read_text())
@@ -28,8 +33,6 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 
 def run(script: str, *words: str, hide: Path | None = None, cwd: Path = ROOT) -> subprocess.CompletedProcess:
     """hide: a folder that comes first on the path, whose modules stand in for those that are installed."""
-    import os
-
     environment = {**os.environ, "PYTHONPATH": str(hide)} if hide else None
     command = [sys.executable, str(ROOT / "tools" / script), *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
@@ -244,8 +247,6 @@ def test_cold_start(net):
 @pytest.mark.slow
 def test_whole_runs(tmp_path):
     """A run of two iterations on small databases prints a score and its time."""
-    from caffelite.data.writers import write_lmdb
-
     for name in ("mnist_train_lmdb", "mnist_test_lmdb"):
         write_lmdb(tmp_path / name, ((np.full((1, 28, 28), i, np.uint8), i % 10) for i in range(10)))
     done = run("mnist_run.py", "--data", str(tmp_path), "--iterations", "2", "--runs", "1", "--json")
@@ -260,8 +261,6 @@ def test_whole_runs_without_data_tell_the_command(tmp_path):
 
 
 def test_bench_of_kernels_reports_what_is_missing():
-    from caffelite.devices.cuda import count
-
     if count():
         pytest.skip("there is a GPU")
     done = run("bench_kernels.py")
@@ -276,8 +275,6 @@ def test_bench_of_kernels_runs_each(monkeypatch, dtype):
     """On small arrays, by the host; nothing is timed."""
     import bench_kernels
     from devices.host.backend import HostBackend
-
-    from caffelite.devices.cuda import GPU
 
     small = [("small", 8, 5)]
     for name, value in {"CHANNELS": small, "NEIGHBOURS": small, "TURNED": small, "PARAMETERS": 5000}.items():
@@ -333,8 +330,6 @@ def test_kernel_resources_refuses_unknown_numbers():
 
 
 def test_a_picture_of_a_terminal(tmp_path):
-    import xml.etree.ElementTree as ET
-
     done = run("terminal_picture.py", "-out", str(tmp_path / "out.svg"), "device_query", "-help")
     assert done.returncode == 0, done.stderr
     lines = [
