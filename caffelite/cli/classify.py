@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import itertools
 import re
 import sys
@@ -137,8 +138,6 @@ def classify(
       caffelite classify -model pets/deploy.prototxt photos/ -top 3 -csv answers.csv
       caffelite classify -model caffenet.prototxt "photos/*.jpg" -oversample -hierarchy animals.txt -json
     """
-    import glob
-
     from .. import prototxt
     from ..deploy.classify import Classifier, gather
     from ..deploy.detect import Detector, detects

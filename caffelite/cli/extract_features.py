@@ -10,7 +10,7 @@ import click
 from ..errors import CaffeliteError, did_you_mean
 from . import options
 from .logs import start
-from .options import comma_separated
+from .options import comma_separated, open_net
 
 log = logging.getLogger("caffelite")
 
@@ -44,7 +44,6 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
     from ..data.features import destinations, features
     from ..progress import bar as progress_bar
     from ..runs.open_net import load_weights
-    from .options import open_net
 
     if gpu is None and mode is not None and mode.upper() == "GPU":
         gpu = str(device_id)

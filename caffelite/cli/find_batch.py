@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from . import options
@@ -39,8 +41,6 @@ def find_batch(
       caffelite find_batch -solver solvers/alexnet_solver.prototxt -memory 16G
     """
     start()
-    import os
-
     from .. import user_modules
     from ..errors import CaffeliteError
     from ..inspection import memory, summary, target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -263,8 +264,6 @@ def _open(model: str, weights: tuple[str, ...], gpu: str | None) -> ExplainedNet
 
 def _pictures(net: ExplainedNet, names: tuple[str, ...]) -> list[Picture]:
     """The images that files, folders and patterns name."""
-    import glob
-
     from ..deploy.classify import gather
 
     return [net.picture(file) for file in gather(list(names), glob.glob)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..charts import FAINT, GRID, INK, figure_type, logarithmic, panels, plain_text, saved, short
-from ..data.images import opencv
+from ..data.images import opencv, resize
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
 from ..errors import missing_extra
@@ -244,8 +244,6 @@ def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes
 
 
 def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
-    from ..data.images import resize
-
     return resize(np.ascontiguousarray(image[:3] if len(image) >= 3 else image[:1]), side, side)
 
 

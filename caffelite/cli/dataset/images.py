@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,8 +151,6 @@ def detection(
 def _read_objects(
     origin: Path, folder: Path, part: str, classes: list[str] | None, first: int
 ) -> tuple[list[ImageObjects], list[str]]:
-    from dataclasses import replace
-
     from ...data import objects
     from ...data.convert import reader
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -288,8 +289,6 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
 
 def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | None, stages: tuple[str, ...]):
     """The source of a net's data layer. The rest of the net need not be sound."""
-    import functools
-
     from ... import caffelite_pb2 as pb
     from ... import data, prototxt
     from ...net import graph
