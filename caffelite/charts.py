@@ -119,6 +119,11 @@ def panels(size: tuple[float, float], count: int = 1, heights: Sequence[float] =
     return figure, axes
 
 
+def title(axes, text: str, **style: float) -> None:
+    """Writes a title above the left end of the axes, as `shown` can."""
+    axes.set_title(shown(text), loc="left", color=INK, fontsize=11, fontweight="bold", **style)
+
+
 def bare(axes) -> None:
     """Removes the frame and tick marks; draws the grid below the data."""
     axes.set_axisbelow(True)

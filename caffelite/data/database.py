@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Details, Where
+from ..errors import CaffeliteError, Details, Where, closed_on_failure
 from .images import decode
 from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
@@ -144,12 +144,9 @@ class Database(Datums):
     def __init__(self, path: Path, color: bool | None = None):
         super().__init__(path, color)
         self._lmdb = Lmdb(path)
-        try:
+        with closed_on_failure(self):
             self.length = self._lmdb.length
             self.look()
-        except BaseException:
-            self.close()
-            raise
 
     def walk(self, start: int) -> Iterator[Record]:
         return self._lmdb.walk(start)

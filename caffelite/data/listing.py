@@ -69,17 +69,13 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
         if not parts:
             continue
         if len(parts) == 1:
-            mistakes.add(
-                CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"')
-            )
+            mistakes.add(where.error("no label", expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"'))
         elif (label := whole_number(parts[1])) is None:
-            found = f'"{shortened(parts[1])}"'
-            mistakes.add(CaffeliteError("the label is no number", where=where, expected="an integer", found=found))
+            label_text = f'"{shortened(parts[1])}"'
+            mistakes.add(where.error("the label is no number", expected="an integer", found=label_text))
         elif abs(label) > EXACT_LABELS:
-            found = shortened(parts[1])
-            mistakes.add(
-                CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=found)
-            )
+            expected = f"at most {EXACT_LABELS}"
+            mistakes.add(where.error("the label is too large", expected=expected, found=shortened(parts[1])))
         else:
             listed.append(Listed(parts[0], label, where))
         if len(mistakes.mistakes) == MOST_MISTAKES:
@@ -119,18 +115,12 @@ def list_classes(
     mistakes, listed = Collector(), []
     label = {name: number for number, name in enumerate(classes)}
     for name in sorted(set(folders) - set(classes)):
-        mistakes.add(
-            CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}")
-        )
+        mistakes.add(Where(f"{where}/{name}").error("another class", expected=f"one of {', '.join(classes)}"))
     for p in parts:
         where_it_is = Where(f"{where}/{'/'.join(p)}")
-        strange = (
-            "a file that is in no class folder"
-            if len(p) <= around + 1
-            else "not an image by its name"
-            if not _is_image(p)
-            else None
-        )
+        strange = None if _is_image(p) else "not an image by its name"
+        if len(p) <= around + 1:
+            strange = "a file that is in no class folder"
         if not strange:
             listed.append(Listed("/".join(p), label.get(p[around], 0), where_it_is))
         elif left_out is not None:
@@ -139,9 +129,8 @@ def list_classes(
             mistakes.add(CaffeliteError(strange, where=where_it_is, remedy=remedy))
     mistakes.raise_any()
     if not listed:
-        raise Where(where).error(
-            "no images in the class folders", expected=f"files that end with {', '.join(sorted(IMAGES))}"
-        )
+        what = "no images in the class folders"
+        raise Where(where).error(what, expected=f"files that end with {', '.join(sorted(IMAGES))}")
     return listed, classes
 
 

@@ -82,10 +82,8 @@ def draw(seed: int, subset: str, index: int, size: int) -> Sample:
         if placed is None:
             continue
         label, corners = placed
-        (left, top), (right, bottom) = (
-            np.floor(corners.min(0)).astype(int).clip(0),
-            np.ceil(corners.max(0)).astype(int).clip(None, size),
-        )
+        left, top = np.floor(corners.min(0)).astype(int).clip(0)
+        right, bottom = np.ceil(corners.max(0)).astype(int).clip(None, size)
         window = slice(top, bottom), slice(left, right)
         cover = _cover(corners - (left, top), bottom - top, right - left)
         inside = cover >= 0.5

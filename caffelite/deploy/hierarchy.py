@@ -59,9 +59,8 @@ class Hierarchy:
                 self.members.append(members)
                 open_groups.append((indent, members))
             elif name not in known:
-                raise Where(str(path), number, indent + 1).error(
-                    "neither a class nor a group", found=name, remedy=did_you_mean(name, known)
-                )
+                what = "neither a class nor a group"
+                raise Where(str(path), number, indent + 1).error(what, found=name, remedy=did_you_mean(name, known))
             else:
                 for _, members in open_groups:
                     members.add(known[name])

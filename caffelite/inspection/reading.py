@@ -69,10 +69,7 @@ class Reading:
 
 
 def read(
-    path: str,
-    findings: Findings,
-    kinds: Sequence[type[Message]] = (),
-    named_at: Where | None = None,
+    path: str, findings: Findings, kinds: Sequence[type[Message]] = (), named_at: Where | None = None
 ) -> Reading | None:
     """Reads a file as the kind that fits best, by default a net or a solver; None if it cannot be read at all.
     Mistakes are added to ``findings``."""

@@ -66,9 +66,8 @@ def read_fields(text: str, message: str) -> DescriptorProto:
             field.default_value = match["default"].strip('"')
     if rest := _FIELD.sub("", plain).strip():
         line = rest.splitlines()[0].strip()
-        raise CaffeliteError(
-            f"{message}: a field cannot be read", expected="as in: optional float scale = 1 [default = 1];", found=line
-        )
+        what = f"{message}: a field cannot be read"
+        raise CaffeliteError(what, expected="as in: optional float scale = 1 [default = 1];", found=line)
     return descriptor
 
 

@@ -235,11 +235,7 @@ class Net(NetStructure):
     # passes
 
     def forward(
-        self,
-        blobs: Sequence[str] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-        **kwargs: np.ndarray,
+        self, blobs: Sequence[str] | None = None, start: str | None = None, end: str | None = None, **kwargs: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Runs the layers from ``start`` to ``end``, by default all.
 
@@ -263,9 +259,8 @@ class Net(NetStructure):
     def _set_inputs(self, arrays: Mapping[str, np.ndarray]) -> None:
         if set(arrays) != set(self.inputs):
             expected = ", ".join(self.inputs) or "none: the net has no Input layer"
-            raise CaffeliteError(
-                "the arrays do not fit the inputs of the net", expected=expected, found=", ".join(arrays)
-            )
+            what = "the arrays do not fit the inputs of the net"
+            raise CaffeliteError(what, expected=expected, found=", ".join(arrays))
         self._assign(arrays, "data")
 
     def _assign(self, arrays: Mapping[str, np.ndarray], what: str) -> None:
@@ -300,11 +295,7 @@ class Net(NetStructure):
             blob.after_forward(last)
 
     def backward(
-        self,
-        diffs: Sequence[str] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-        **kwargs: np.ndarray,
+        self, diffs: Sequence[str] | None = None, start: str | None = None, end: str | None = None, **kwargs: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Runs the layers backward from ``start`` down to ``end``, by default all. Gradients of parameters are added to
         what ``diff`` has.

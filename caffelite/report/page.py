@@ -186,13 +186,8 @@ def page(figures: dict, images: Images) -> str:
     environment.filters |= FILTERS
     template = environment.get_template("report.html")
     label_curves = _label_curves(figures["multi_label"]) if "multi_label" in figures else None
-    return template.render(
-        r=figures,
-        images=images,
-        nan_note=nan_note(figures),
-        label_curves=label_curves,
-        most_curves=pictures.MOST_CURVES,
-    )
+    more = {"label_curves": label_curves, "most_curves": pictures.MOST_CURVES}
+    return template.render(r=figures, images=images, nan_note=nan_note(figures), **more)
 
 
 def _label_curves(several: dict) -> dict:

@@ -78,6 +78,11 @@ def configuration(folder: Path) -> dict[str, Any]:
     return stored.read(folder / RUN, {"config": stored.ANY}).get("config") or stored.read(folder / CONFIG, stored.ANY)
 
 
+def sessions(folder: Path) -> list[dict[str, Any]]:
+    """The sessions of a run, in order; none where run.json lists none."""
+    return stored.read(folder / RUN, {"sessions": [{}]}).get("sessions", [])
+
+
 def now() -> str:
     """The time as records have it, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -11,7 +11,7 @@ import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from .. import inputs, stored
 from ..errors import CaffeliteError, printable
@@ -73,6 +73,12 @@ class FileLock:
     def fileno(self) -> int:
         """The descriptor, for a child that is to inherit the lock."""
         return self._descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Releases the lock; safe to call twice."""

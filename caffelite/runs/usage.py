@@ -6,9 +6,8 @@ import os
 import shutil
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
 GPU_PERIOD = 5.0  # seconds between calls of nvidia-smi
@@ -23,9 +22,6 @@ class Usage:
     memory: int
     threads: int
     gpu_memory: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def resident(process: int) -> int:

@@ -61,9 +61,8 @@ if __name__ == "__main__":
 def write(name: str, force: bool = False) -> Path:
     """Writes the file into the current folder. Errors: a type that caffelite has, a file that exists."""
     if not re.fullmatch(r"[A-Z]\w*", name, re.ASCII):
-        raise CaffeliteError(
-            "this is no name of a layer type", expected="letters and digits, as in MyLayer", found=name
-        )
+        what = "this is no name of a layer type"
+        raise CaffeliteError(what, expected="letters and digits, as in MyLayer", found=name)
     check_vacant(name)
     path = Path(f"{words(name)}.py")
     return _written(path, TEXT, force, NAME=name, FIELD=f"{words(name)}_param")

@@ -56,9 +56,8 @@ def find(name: str) -> Preset:
     """The preset of this name. Errors: there is none."""
     if name not in PRESETS:
         near = did_you_mean(name, PRESETS)
-        raise CaffeliteError(
-            f'-net: no classifier "{name}" to start from', expected=f"one of {', '.join(PRESETS)}", remedy=near
-        )
+        what = f'-net: no classifier "{name}" to start from'
+        raise CaffeliteError(what, expected=f"one of {', '.join(PRESETS)}", remedy=near)
     return PRESETS[name]
 
 

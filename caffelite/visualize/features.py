@@ -45,9 +45,8 @@ def collect(net: Net, blob: str, samples: int) -> Features:
             labels.append(_download(net, label).reshape(batch))
     every = np.concatenate(rows)[:count].astype(np.float64)
     if not np.isfinite(every).all():
-        raise CaffeliteError(
-            f'blob "{blob}" has values that are not finite', remedy="are its weights those of this net?"
-        )
+        what = f'blob "{blob}" has values that are not finite'
+        raise CaffeliteError(what, remedy="are its weights those of this net?")
     return Features(every, np.concatenate(labels)[:count].astype(int) if labels else None)
 
 

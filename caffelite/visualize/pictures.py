@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import charts
 from ..charts import FAINT, GRID, INK, bare, figure_type, plain_text, saved, short, shown
 from .explained import Picture
 
@@ -175,7 +176,7 @@ def points(positions: np.ndarray, classes: np.ndarray | None, labels: Sequence[s
             )
             for handle in legend.legend_handles:
                 handle.set_alpha(1)
-    axes.set_title(shown(title), loc="left", color=INK, fontsize=11, fontweight="bold")
+    charts.title(axes, title)
     return saved(figure, form)
 
 

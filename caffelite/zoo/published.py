@@ -103,7 +103,7 @@ def download(source: Published, path: Path, progress: Progress = lambda done, to
     if digest != source.sha1:
         part.unlink()
         what, remedy = f"{source.url} is not the published file", "try again, or get the file by other means"
-        raise CaffeliteError(what, where=Where(str(path)), expected=f"SHA-1 {source.sha1}", found=digest, remedy=remedy)
+        raise Where(str(path)).error(what, expected=f"SHA-1 {source.sha1}", found=digest, remedy=remedy)
     part.replace(path)
 
 

@@ -62,9 +62,7 @@ class TrainedNet:
             content = path.read_bytes() if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
                 what = "is missing" if not path.is_file() else "is not what was shipped"
-                raise CaffeliteError(
-                    f"{name} of {self.name} {what}", where=Where(str(path)), remedy="install caffelite anew"
-                )
+                raise Where(str(path)).error(f"{name} of {self.name} {what}", remedy="install caffelite anew")
             yield name, content
 
 

@@ -71,10 +71,8 @@ class Augmentation:
         if train:
             self.moves += [step for step in (region, warp, elastic) if step and step.active]
         self.looks = [step for step in looks if train and step.active]
-        self.resizes, self.grows = (
-            bool(size or region and train),
-            bool(size and size.grows or region and region.grows and train),
-        )
+        self.resizes = bool(size or region and train)
+        self.grows = bool(size and size.grows or region and region.grows and train)
         for step in self.moves + self.looks:
             step.seed(key)
         if self:

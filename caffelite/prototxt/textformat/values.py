@@ -55,9 +55,7 @@ KINDS = {
 
 @cache
 def fields_of(descriptor: Descriptor) -> Fields:
-    proto = (
-        DescriptorProto()
-    )  # labels are read from it because the descriptor spells them differently in protobuf 5 and 7
+    proto = DescriptorProto()  # has the labels: the descriptor spells them differently in protobuf 5 and 7
     descriptor.CopyToProto(proto)
     labels = {field.name: field.label for field in proto.field}
     known = {}

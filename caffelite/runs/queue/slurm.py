@@ -60,9 +60,8 @@ class SlurmOptions:
     def __post_init__(self) -> None:
         for text in self.more:
             if not re.fullmatch(r"[a-z][a-z-]*(=[^\x00-\x1f]*)?", text):
-                raise CaffeliteError(
-                    "an option for SLURM cannot be read", expected="KEY=VALUE, as in account=vision", found=text
-                )
+                what = "an option for SLURM cannot be read"
+                raise CaffeliteError(what, expected="KEY=VALUE, as in account=vision", found=text)
 
     @property
     def tasks(self) -> int:
