@@ -1,8 +1,6 @@
 """Shared code of charts: matplotlib where it is installed, panels of one style, and text without mathtext
 markup."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

@@ -1,7 +1,5 @@
 """A whole file of every kind that the program reads, how it is damaged and how it is read."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """The layers of the nets in models/: for each net a function that adds them to a Model, as in its paper and with the
 layer names of its published weights."""
 
-from __future__ import annotations
-
 from functools import partial
 from string import ascii_lowercase
 

@@ -10,8 +10,6 @@ convolution, both layouts, nets that only test, in-place undone, a batch and its
 passes, gradients and differences of the loss. ``net_comparison`` says how differences are judged.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os

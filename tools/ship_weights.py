@@ -6,8 +6,6 @@ in the folder with the data that the net reads. The recipe's net is tested twice
 weights; both scores are printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

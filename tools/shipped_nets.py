@@ -1,7 +1,5 @@
 """The nets of models/: which files each has, and the comments in them. net_definitions.py has their layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

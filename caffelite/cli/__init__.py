@@ -1,7 +1,5 @@
 """The command line. Each command is a file here, imported only when it is called."""
 
-from __future__ import annotations
-
 import importlib
 import keyword
 import os

@@ -1,7 +1,5 @@
 """caffelite check"""
 
-from __future__ import annotations
-
 import re
 import sys
 

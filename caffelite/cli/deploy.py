@@ -1,7 +1,5 @@
 """caffelite deploy"""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

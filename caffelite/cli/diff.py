@@ -1,7 +1,5 @@
 """caffelite diff"""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

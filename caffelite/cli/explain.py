@@ -1,7 +1,5 @@
 """caffelite explain"""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """caffelite extract_features"""
 
-from __future__ import annotations
-
 import logging
 from contextlib import ExitStack, closing
 

@@ -1,7 +1,5 @@
 """Messages of the command line for an unexpected exception, and for an output that cannot be written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

@@ -1,7 +1,5 @@
 """caffelite find_batch"""
 
-from __future__ import annotations
-
 import os
 
 import click

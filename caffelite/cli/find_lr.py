@@ -1,7 +1,5 @@
 """caffelite find_lr"""
 
-from __future__ import annotations
-
 import click
 
 from . import options

@@ -1,7 +1,5 @@
 """Options that several commands share, and their values."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import gc

@@ -1,7 +1,5 @@
 """caffelite plan"""
 
-from __future__ import annotations
-
 import os
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """caffelite schedule"""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

@@ -1,7 +1,5 @@
 """caffelite serve"""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """caffelite time"""
 
-from __future__ import annotations
-
 import logging
 import statistics
 from collections.abc import Callable

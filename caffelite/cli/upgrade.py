@@ -1,7 +1,5 @@
 """`caffelite upgrade`: nets, solvers and caffemodels of old Caffes, written in the modern form."""
 
-from __future__ import annotations
-
 import logging
 import re
 from copy import deepcopy

@@ -4,8 +4,6 @@ array that is larger than its file.
 Rows are read on request, without a memory map: a mapped file that shrinks would kill the process.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import os

@@ -1,8 +1,6 @@
 """Converts image files to records as Caffe's convert_imageset does: threads decode them, one thread writes them in
 order, and each file that is skipped is reported."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

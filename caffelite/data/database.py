@@ -1,7 +1,5 @@
 """Databases of Datum records, indexed in the order of their keys: LMDB, and the code that LevelDB shares with it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes blobs of a net, batch by batch, to LMDB, HDF5 or npz."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Samples from image files: from a list, a folder of class folders, or tar files in WebDataset's format."""
 
-from __future__ import annotations
-
 import glob
 import math
 import os

@@ -1,8 +1,6 @@
 """Printed digits, drawn without a font: skeletons of the forms that printers use, under pens of many weights, widths
 and slants."""
 
-from __future__ import annotations
-
 import numpy as np
 
 SIDE, TALL = 28, 20  # pixels: of an image, and of a digit's longer side in its middle

@@ -1,7 +1,5 @@
 """HDF5Data: rows of HDF5 files named in a list file; and all rows of such files."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator

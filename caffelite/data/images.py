@@ -4,8 +4,6 @@ Before a library decodes an image, the lengths and sizes that the file states ar
 without a look at the file.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Finds the images of a data set: list files, and folders of class folders."""
 
-from __future__ import annotations
-
 import csv
 import logging
 import math

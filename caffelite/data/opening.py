@@ -1,7 +1,5 @@
 """What data layers of several types read and check alike when they open their data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

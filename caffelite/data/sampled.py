@@ -1,7 +1,5 @@
 """A data layer of the user's, which gives its samples one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

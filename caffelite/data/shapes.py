@@ -4,8 +4,6 @@ An image is a function of the seed, the part ("train", "test") and its index, so
 a smaller one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

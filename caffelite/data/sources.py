@@ -1,7 +1,5 @@
 """Opens the source behind a data layer, which its type declares."""
 
-from __future__ import annotations
-
 import math
 
 from .. import caffelite_pb2 as pb

@@ -1,7 +1,5 @@
 """Lists the files of a tar archive and follows hard and symbolic links inside it."""
 
-from __future__ import annotations
-
 import lzma
 import os
 import tarfile

@@ -1,7 +1,5 @@
 """The transform of an image: augmentation, then mean, crop, mirror and scale in Caffe's order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a data set gets its final name when it is complete."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

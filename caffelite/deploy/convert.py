@@ -1,8 +1,6 @@
 """Converts a train net to a deploy net: the layers from data to scores, with probabilities instead of losses; and
 checks both against each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ After Deng, Krause, Berg, Fei-Fei: Hedging your bets, optimizing accuracy-specif
 recognition, 2012.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

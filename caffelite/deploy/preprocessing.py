@@ -1,7 +1,5 @@
 """Converts images to a net's input: channels, size, background, then mean, crop and scale as for the training data."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy

@@ -4,8 +4,6 @@ Formats: docs.pytorch.org/docs/stable/notes/serialization.html (a zip of one pic
 github.com/huggingface/safetensors (a JSON header, then the values); onnx.ai (initializers of a graph).
 """
 
-from __future__ import annotations
-
 import collections
 import io
 import json

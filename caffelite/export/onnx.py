@@ -1,8 +1,6 @@
 """Writes a net as an ONNX file, with the preprocessing of its pixels, and checks that onnxruntime computes the same
 numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Explains one layer: its shape, its parameters' initial values, whether it runs backward, its memory and fusion."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Finds the shapes of a net's data, also without the data: from the user, the data, or the fields of the data layer."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Set

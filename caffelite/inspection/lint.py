@@ -1,7 +1,5 @@
 """Finds suspicious settings in a net or a solver that runs."""
 
-from __future__ import annotations
-
 import math
 import os
 

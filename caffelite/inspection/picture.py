@@ -1,8 +1,6 @@
 """Draws a net: boxes for layers, coloured by kind; in-place layers in the box of the layer below; shapes, or the names
 of blobs, on the edges."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads as much of a file as possible: the message, the errors of its text, and the ignored fields."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A drawing as a list of shapes, written as SVG or rendered as PNG by matplotlib."""
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr

@@ -1,8 +1,6 @@
 """The schedule of a solver: learning rates, tests, snapshots and epochs, from the first iteration to the last; and a
 rough forecast of its time on this machine's CPU."""
 
-from __future__ import annotations
-
 import functools
 import time
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Forecasts of nets that are divided over devices, as text and as records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

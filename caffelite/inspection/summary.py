@@ -1,7 +1,5 @@
 """The layers of a net with totals, and the memory of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from bisect import bisect_right

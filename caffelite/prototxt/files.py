@@ -5,8 +5,6 @@ pass, each with file:line:column. Its Locator gives the position of later errors
 layer type). It accepts the same files as Caffe's protobuf, and reads them as equal messages.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

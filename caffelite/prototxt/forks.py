@@ -12,8 +12,6 @@ messages need no table: they are inside these fields and are skipped with them. 
 something else is refused.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

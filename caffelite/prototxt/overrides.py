@@ -1,7 +1,5 @@
 """Fields set on the command line: ``-set base_lr=0.02 -set conv1.convolution_param.num_output=32``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace

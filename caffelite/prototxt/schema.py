@@ -4,8 +4,6 @@ The classes of ``caffelite_pb2`` are made anew, with the added fields among the 
 names, writing and caffemodels treat both alike. Messages that were made before keep their old classes.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ blobs_lr: 1 }`` (V1), the third ``layer { type: "Convolution" param { lr_mult: 1
 messages, with the positions of their fields; the rules are Caffe's.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message

@@ -1,7 +1,5 @@
 """Images, arrays and messages, as pycaffe converts them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO

@@ -1,7 +1,5 @@
 """Tests a net on its data, each sample once, and collects its outputs and a classifier's answer for each sample."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Writes the report of a test: one HTML page with its pictures embedded, the pictures, and JSON."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,8 +1,6 @@
 """A report's pictures: confusion matrix, precision and recall, calibration, by matplotlib; the worst errors, by
 OpenCV."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Intervals, confusion and calibration: the arithmetic of a report."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -1,8 +1,6 @@
 """Controls runs by their folders: pauses, resumes, ends them, requests snapshots. A run may have been started anywhere
 on this machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import os

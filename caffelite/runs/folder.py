@@ -28,8 +28,6 @@ output.txt          what the process printed
 slurm.json          that SLURM has the job, until its end is recorded
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The history of a run, from its folder or from a log of Caffe or caffelite."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

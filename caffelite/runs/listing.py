@@ -1,8 +1,6 @@
 """Summaries of runs with their tags and notes: filters, an order, the comparison of several runs, and an index that
 lists many runs at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Locks of run folders and of queues: held by a process, and released by the kernel however that process ends."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

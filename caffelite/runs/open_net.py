@@ -1,7 +1,5 @@
 """Opens devices, nets and trainers: a prototxt, a phase and a device become a `Net`, a configuration a `Trainer`."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The curves of one or several runs, drawn by matplotlib: losses, scores, rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

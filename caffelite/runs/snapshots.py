@@ -1,7 +1,5 @@
 """The snapshots of a run, found from its folder."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the process of a run uses: processor time, memory, memory of GPUs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 """Files with a comment for every choice: ``caffelite new layer NAME``, a layer type of the user's, and ``caffelite new
 job.sbatch SOLVER``, a script that SLURM runs and requeues."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files of a project: texts of net, solver and README, and the deploy net."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

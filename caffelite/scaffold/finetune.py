@@ -1,8 +1,6 @@
 """Starts a project from trained weights: which net they are of, whether their shapes fit, what their training data was
 scaled by, and which layers keep them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Adapts a shipped net to a data set: its layers without data, losses and auxiliary classifiers, and a new last layer
 with losses for the task."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from copy import deepcopy
 from dataclasses import dataclass, field

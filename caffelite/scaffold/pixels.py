@@ -1,7 +1,5 @@
 """Decides how images enter a net: size, crop, mean, scale, augmentation; and writes the two data layers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The nets that a project can start from, the settings that train each from nothing, and which one suits a data set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..errors import CaffeliteError, did_you_mean

@@ -1,7 +1,5 @@
 """Makes a project: reads and measures the data, decides, and writes the files."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Checks of several GPUs: they train together, each with a net or with a piece of one, in captured graphs, and end."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

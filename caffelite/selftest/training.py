@@ -1,8 +1,6 @@
 """Checks of training: 50 iterations of LeNet with seeded weights and images; eager, by graphs, and compared with a
 CPU."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 import time

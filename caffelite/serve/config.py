@@ -1,7 +1,5 @@
 """The configuration of the server."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nets that requests name: read with all their paths held under the roots, Python layers refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy

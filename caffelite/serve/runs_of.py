@@ -1,7 +1,5 @@
 """The runs that pages show: the index, samples of processes, and the run that a request names."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

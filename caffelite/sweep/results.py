@@ -4,8 +4,6 @@ successive halving, which compares them at rungs.
 Nothing here depends on time, so that a sweep that was interrupted gives the same files as one that was not.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """The settings of a sweep, from ``-set`` texts: lists of values, ranges, the grid, random draws."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

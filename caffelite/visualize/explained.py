@@ -1,7 +1,5 @@
 """A deploy net that keeps every blob and gradient, to explain its prediction for an image: saliency maps, Grad-CAM."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

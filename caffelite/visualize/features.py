@@ -1,7 +1,5 @@
 """Features of many samples, and their projection to two dimensions by PCA or t-SNE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

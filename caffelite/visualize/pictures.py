@@ -1,7 +1,5 @@
 """The pictures, drawn by matplotlib as PNG, SVG or PDF."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The parameters of a run's snapshots."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

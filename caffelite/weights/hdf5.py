@@ -5,8 +5,6 @@ A damaged file can make the HDF5 library loop, crash or allocate any amount of m
 checksum is first read by hdf5_probe.py, in a separate process with limits on time and memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

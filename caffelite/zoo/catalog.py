@@ -1,8 +1,6 @@
 """Lists the shipped nets and copies them. In a checkout ``models`` and ``solvers`` here are links to its top-level
 folders; an installed package has copies."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Addresses, digests and licenses: of the readme.md of bvlc_reference_caffenet, bv
 models/ of github.com/BVLC/caffe. Nets whose pages state no digest, as VGG's, are not here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import urllib.error

@@ -1,8 +1,6 @@
 """Nets that ship with their weights: in ``weights`` a folder for each, with its card, deploy net, labels, pictures and
 the records of the run that made it. tools/ship_weights.py writes them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator

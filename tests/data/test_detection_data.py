@@ -1,7 +1,5 @@
 """DetectionData and EvalData: lists, sizes, label maps, boxes that follow their images, orders."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from google.protobuf import text_format

@@ -1,7 +1,5 @@
 """ImageGtData: label maps cell by cell, boxes that follow their images, lists good and bad, boxes as a top."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from textnet import bind, build, mistakes

@@ -1,7 +1,5 @@
 """RoIData: annotations, sizes, boxes that follow their images, and a net whose images differ in size."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

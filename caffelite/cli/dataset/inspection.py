@@ -1,7 +1,5 @@
 """`caffelite dataset info` and `show`: what is in a set, and samples as a net sees them."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections import Counter

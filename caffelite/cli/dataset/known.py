@@ -1,7 +1,5 @@
 """`caffelite dataset` digits, mnist, cifar10, blobs, shapes, words and motions: sets that are downloaded, or drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

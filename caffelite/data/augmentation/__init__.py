@@ -1,7 +1,5 @@
 """Augmentation of images: perturbations in the order in which they are applied; docs/data.md describes them."""
 
-from __future__ import annotations
-
 from ... import caffelite_pb2 as pb
 from ...errors import Locator
 from ..draws import Key

@@ -1,7 +1,5 @@
 """Perturbations that corrupt an image: NVCaffe's noise_param, blur, noise, cutout, random erasing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Geometric perturbations: random sizes, random crops, one warp for shift, scale and rotation, elastic distortion."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """WindowData: windows of images, objects and background in a fixed proportion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Splits a text into tokens and reads them into a message by recursive descent; it continues after an error."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable

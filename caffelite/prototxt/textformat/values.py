@@ -1,7 +1,5 @@
 """The fields of a message, their valid values, and the remedies for invalid values."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import NamedTuple

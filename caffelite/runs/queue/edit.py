@@ -3,8 +3,6 @@
 A run that is resumed is a job of the queue, so that it waits for a slot and holds it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import os

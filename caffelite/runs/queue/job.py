@@ -10,8 +10,6 @@ A folder of jobs may be written by others. So a record of each job that this use
 what a job may do, and its texts, are in the record alone.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -4,8 +4,6 @@ SLURM decides when and where a job runs, and what becomes of it; slurm_jobs.py r
 because its time is over, a more important job needs its place or its node failed, continues from its newest snapshot.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

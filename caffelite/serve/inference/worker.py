@@ -1,8 +1,6 @@
 """The inference process: `python -m caffelite.serve.inference.worker N` answers requests on the connection with the
 descriptor N. The first request is "open"."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time
