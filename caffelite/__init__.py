@@ -1,7 +1,5 @@
 """caffelite trains Caffe nets: any prototxt and caffemodel, Caffe's numbers, on CPUs and NVIDIA GPUs."""
 
-from __future__ import annotations
-
 __version__ = "0.1.0"
 __all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__", "load", "models", "new"]
 

@@ -1,8 +1,6 @@
 """Shared code of charts: matplotlib where it is installed, panels of one style, and text without mathtext
 markup."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io
@@ -117,6 +115,11 @@ def panels(size: tuple[float, float], count: int = 1, heights: Sequence[float] =
     for each in axes:
         bare(each)
     return figure, axes
+
+
+def title(axes, text: str, **style: float) -> None:
+    """Writes a title above the left end of the axes, as `shown` can."""
+    axes.set_title(shown(text), loc="left", color=INK, fontsize=11, fontweight="bold", **style)
 
 
 def bare(axes) -> None:

@@ -215,3 +215,13 @@ def reporting(what: str, remedy: str | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         raise CaffeliteError(f"cannot {what}: {error.strerror or error}", remedy=remedy) from None
+
+
+@contextmanager
+def closed_on_failure(opened: Any) -> Iterator[None]:
+    """Within it an error of any kind closes what was opened."""
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise

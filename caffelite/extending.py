@@ -1,7 +1,5 @@
 """What a file with a layer of one's own imports: ``from caffelite.extending import ...`` (docs/extending.md)."""
 
-from __future__ import annotations
-
 from .data import Source
 from .data.sampled import DataLayer
 from .devices import ops

@@ -5,8 +5,6 @@ a union of types (float takes whole numbers, int no truth values), ``[kind]`` fo
 with any names, ``{"name": kind, ...}`` for an object with these names at least, a tuple for any one of its kinds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

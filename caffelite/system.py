@@ -1,7 +1,5 @@
 """Cores, disk space, signals and the cache folder of this machine, also where the system is not Linux."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests of a layer of one's own: ``check_layer``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ nets, the user requests it (`-python DIR`), or a program uses the Python API. Th
 prototxt are searched only if the user names them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,24 @@ def data_folder() -> Path:
 def golden_folder() -> Path:
     """The folder of reference cases with Caffe's results."""
     return _folder("CAFFELITE_GOLDEN")
+
+
+@pytest.fixture
+def in_tmp_path(tmp_path, monkeypatch) -> Path:
+    """The folder of a test, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def without_opencv(monkeypatch):
+    """OpenCV is not installed."""
+    from caffelite.data import images
+
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    images.opencv.cache_clear()
+    yield
+    images.opencv.cache_clear()
 
 
 @pytest.fixture

@@ -76,9 +76,8 @@ def with_pen(digit: int, rng: np.random.Generator, wobble: float = 0.015) -> lis
     lines = []
     for stroke in STROKES[digit]:
         points = np.array(stroke) + rng.normal(0, wobble, (len(stroke), 2))
-        whole = np.vstack(
-            [2 * points[0] - points[1], points, 2 * points[-1] - points[-2]]
-        )  # Catmull-Rom through all of them
+        # Catmull-Rom through all of them.
+        whole = np.vstack([2 * points[0] - points[1], points, 2 * points[-1] - points[-2]])
         t = np.linspace(0, 1, 12)[:, None]
         for a, b, c, d in zip(whole, whole[1:], whole[2:], whole[3:], strict=False):
             lines.append(

@@ -4,8 +4,6 @@ is.
 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python tests/fuzz.py --runs 10000 [--net lenet]
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

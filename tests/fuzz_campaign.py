@@ -1,7 +1,5 @@
 """Runs many mutants, each in a process of its own, and counts how they end."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import os

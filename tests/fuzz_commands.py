@@ -4,8 +4,6 @@ result or with reported mistakes.
 python tests/fuzz_commands.py --runs 2000 [--seed 0] [--command check]
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from functools import partial

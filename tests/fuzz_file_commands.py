@@ -4,8 +4,6 @@ reported mistakes.
 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python tests/fuzz_file_commands.py --runs 5000 [--kind tar]
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

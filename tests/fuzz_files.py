@@ -4,8 +4,6 @@ what is wrong with it.
 python tests/fuzz_files.py --runs 5000 [--kind lmdb]
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A whole file of every kind that the program reads, how it is damaged and how it is read."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Callable
@@ -94,12 +92,8 @@ def _leveldb() -> None:
 
     with plyvel.DB("db", create_if_missing=True, write_buffer_size=1 << 16) as db:
         for i in range(300):
-            db.put(
-                b"%08d" % i,
-                pb.Datum(
-                    channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4
-                ).SerializeToString(),
-            )
+            datum = pb.Datum(channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4)
+            db.put(b"%08d" % i, datum.SerializeToString())
     for path in sorted(Path("db").iterdir()):
         if path.name.startswith("LOG"):
             path.unlink()

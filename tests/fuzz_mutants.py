@@ -1,7 +1,5 @@
 """Ways to damage files, by kind: bytes anywhere, and the numbers that each format stakes most on."""
 
-from __future__ import annotations
-
 import random
 import re
 import struct

@@ -1,7 +1,5 @@
 """Runs a function in a forked process, within limits of time and memory."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import resource

@@ -1,7 +1,5 @@
 """The oracle: what the operations mean, in float64, by the plainest NumPy and Python. Slow, and easy to believe."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -37,8 +37,7 @@ def gpu(request, monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path, in_tmp_path):
     (tmp_path / "deploy.prototxt").write_text(DEPLOY)
     (tmp_path / "train.prototxt").write_text(TRAIN)
     text = 'net: "train.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 20 snapshot_prefix: "run" random_seed: 1'

@@ -1,15 +1,11 @@
 """Every code block of the tutorials and guides runs, and every page's blocks are of a language that can be checked."""
 
-import sys
 from pathlib import Path
 
 import pytest
+import run_docs
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import run_docs  # noqa: E402
-
 PAGES = ("extending getting-started tutorial for-caffe-users data pycaffe python runs sweep training visualize").split()
 RUN = sorted(
     page.relative_to(ROOT).as_posix()

@@ -26,8 +26,7 @@ READ_BY_COMMANDS = ("tar", "npy", "idx", "caffemodel", "binary net", "list")
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path, in_tmp_path):
     return tmp_path
 
 

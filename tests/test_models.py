@@ -9,13 +9,16 @@ import logging
 import math
 import re
 import sys
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 import h5py
 import lmdb
+import make_models
 import numpy as np
 import pytest
+import shipped_nets
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import data, prototxt
@@ -26,10 +29,6 @@ from caffelite.net import graph
 from caffelite.training import build_trainer
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import make_models  # noqa: E402
-import shipped_nets  # noqa: E402
 
 # Side in pixels of the images that the small nets see.
 SIDES = {
@@ -63,7 +62,7 @@ PARAMETERS = {
     "cifar10_quick": 145_578,
     "cifar10_full": 89_578,
     "cifar10_resnet": 3_699_514,
-    "mnist_elastic": 75_706,
+    "mnist_elastic": 165_394,
     "siamese": 431_080 + 22,  # LeNet and two features
     "lstm": 128 * 64 + 4 * 256 * (64 + 256 + 1) + 4 * 256 * (256 + 256 + 1) + 128 * 257,
     # VGG's convolutions, its wide layers as such, three scores, and a kernel a class: two of side 4, one of side 16
@@ -218,13 +217,10 @@ def test_recipe_trains(folder, tmp_path, caplog):
     p.net_param.CopyFrom(small)
     p.max_iter, p.display, p.test_interval, p.iter_size, p.average_loss = 2, 1, 2, min(p.iter_size, 2), 1
     p.test_iter[:], p.test_initialization, p.snapshot_prefix, p.random_seed = [1], False, str(tmp_path / "run"), 1
-    solver = build_trainer(p, document.locate, "", open_device())
-    try:
+    with closing(build_trainer(p, document.locate, "", open_device())) as solver:
         before = {node.name: blobs for node, blobs in solver.net.layer_blobs()}
         solver.solve()
         after = {node.name: blobs for node, blobs in solver.net.layer_blobs()}
-    finally:
-        solver.close()
     losses = [float(m[1]) for m in re.finditer(r"loss = (\S+)", caplog.text)]
     assert len(losses) >= 2 and all(math.isfinite(loss) for loss in losses)
     assert caplog.text.count("Testing net (#") == 1
@@ -261,13 +257,10 @@ def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
     write_mean("mean.binaryproto", images.mean(0))
     p.net, p.max_iter, p.display, p.test_iter[:] = str(ROOT / p.net), 2, 1, [2]
     p.test_initialization, p.snapshot_after_train, p.random_seed = False, False, 1
-    solver = build_trainer(p, document.locate, "", open_device())
-    try:
+    with closing(build_trainer(p, document.locate, "", open_device())) as solver:
         before = solver.dev.download(solver.net.params.data)
         solver.solve()
         after = solver.dev.download(solver.net.params.data)
-    finally:
-        solver.close()
     assert np.isfinite(after).all() and (after != before).any() and solver.iteration == 2
 
 
@@ -277,10 +270,9 @@ STILL: dict[str, set[str]] = {"fcn8s": {"upscore8", "upscore2"}, "siamese": {"fe
 
 
 @pytest.mark.parametrize("folder", NETS)
-def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
+def test_data_layers_fit_their_data(folder, in_tmp_path):
     """The data layers as they ship open the sets that the net's first lines describe, and give the shapes that it is
     built for."""
-    monkeypatch.chdir(tmp_path)
     for layer in read(folder).layer:
         if layer.type not in FEEDS:
             continue
@@ -300,11 +292,8 @@ def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
         for p in (one.data_param, one.hdf5_data_param):
             p.batch_size = 2
         phase = layer.include[0].phase
-        single = graph.build(
-            pb.NetParameter(layer=[one]),
-            pb.NetState(phase=phase),
-            open_source=lambda *args: data.open_source(*args, seed=1),
-        )
+        net, state = pb.NetParameter(layer=[one]), pb.NetState(phase=phase)
+        single = graph.build(net, state, open_source=lambda *args: data.open_source(*args, seed=1))
         try:
             expected = [v.shape[1:] for v in built(fed(folder), phase).nodes[0].tops]
             assert [v.shape[1:] for v in single.nodes[0].tops] == expected
@@ -312,9 +301,8 @@ def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
             single.nodes[0].layer.source.close()
 
 
-def test_data_of_the_list_of_nets_is_made_as_it_says(tmp_path, monkeypatch):
+def test_data_of_the_list_of_nets_is_made_as_it_says(in_tmp_path):
     """The Python lines of models/README.md, on a small MNIST and a short text."""
-    monkeypatch.chdir(tmp_path)
     images = np.random.default_rng(1).integers(0, 256, (40, 1, 28, 28), np.uint8)
     for part in ("train", "test"):
         write_lmdb(f"mnist_{part}_lmdb", ((image, i % 10) for i, image in enumerate(images)))

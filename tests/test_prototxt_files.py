@@ -59,8 +59,7 @@ def unreadable(path, read=prototxt.read_net):
     return str(caught.value)
 
 
-def test_files_that_cannot_be_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_that_cannot_be_read(in_tmp_path):
     Path("net.prototxt").touch()
     Path("bytes").write_bytes(b'name: "a"\nname: "\xc3\xa9\xff"')
     Path("mark").write_bytes(b"\xef\xbb\xbfa\xfe")

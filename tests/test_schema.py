@@ -23,14 +23,8 @@ def compiled(tmp_path_factory):
     """The .proto as the installed compiler understands it, comments included."""
     pytest.importorskip("grpc_tools", reason="grpcio-tools, of the extra `test`, compiles the schema")
     out = tmp_path_factory.mktemp("schema") / "set"
-    command = [
-        sys.executable,
-        "-m",
-        "grpc_tools.protoc",
-        f"-I{PROTO.parent}",
-        "--include_source_info",
-        f"--descriptor_set_out={out}",
-    ]
+    options = [f"-I{PROTO.parent}", "--include_source_info", f"--descriptor_set_out={out}"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", *options]
     done = subprocess.run([*command, PROTO.name], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]

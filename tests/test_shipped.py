@@ -4,6 +4,7 @@ right shape."""
 import logging
 import math
 import re
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -95,13 +96,10 @@ def test_recipe_trains(path, in_sets, tmp_path, caplog):
     p.test_iter[:] = [2] * len(p.test_iter)
     p.snapshot_prefix, p.random_seed = str(tmp_path / "run"), 1
     p.net = str(ROOT / p.net)
-    solver = build_trainer(p, document.locate, str(ROOT / path), open_device())
-    try:
+    with closing(build_trainer(p, document.locate, str(ROOT / path), open_device())) as solver:
         before = solver.dev.download(solver.net.params.data)
         solver.solve()
         after = solver.dev.download(solver.net.params.data)
-    finally:
-        solver.close()
     losses = [float(m[1]) for m in re.finditer(r"loss = (\S+)", caplog.text)]
     assert losses and all(math.isfinite(loss) for loss in losses)
     assert np.isfinite(after).all() and (after != before).any()

@@ -1,6 +1,7 @@
 """Checks the structure: what imports what, how long files and functions are, and that everything is documented."""
 
 import ast
+import configparser
 import itertools
 import os
 import re
@@ -12,14 +13,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import structure
 
 from caffelite.cli import COMMANDS
 from caffelite.layers import REGISTRY
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import structure  # noqa: E402
-
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
@@ -261,8 +260,6 @@ def test_external_packages_stay_in_their_places():
 
 
 def test_every_dependency_is_declared():
-    import configparser
-
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     declared = config["options"]["install_requires"] + "".join(config["options.extras_require"].values())
@@ -285,8 +282,6 @@ def test_every_dependency_is_declared():
 
 
 def test_every_file_of_the_package_is_installed():
-    import configparser
-
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     patterns = [

@@ -90,14 +90,8 @@ def sets(tmp_path_factory):
             arguments = [name, *origin, "--out", str(folder)]
             CliRunner().invoke(dataset, arguments, catch_exceptions=False, standalone_mode=False)
             if name == "shapes":  # the net reads databases of boxes
-                boxes = [
-                    "detection",
-                    str(folder / "shapes" / "test.json"),
-                    "--name",
-                    "shapes_test",
-                    "--out",
-                    str(folder),
-                ]
+                listed = str(folder / "shapes" / "test.json")
+                boxes = ["detection", listed, "--name", "shapes_test", "--out", str(folder)]
                 CliRunner().invoke(dataset, boxes, catch_exceptions=False, standalone_mode=False)
             made.add(name)
         return folder

@@ -1,6 +1,8 @@
 """Old dialects give the modern nets written by hand, and their fields keep their places in the file."""
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
@@ -75,9 +77,6 @@ def test_v1_layer():
 
 def test_every_v1_type_has_a_modern_name():
     """The schema names them next to the enum's values; this program has its own list."""
-    import re
-    from pathlib import Path
-
     schema = (Path(__file__).parent.parent / "proto/caffelite.proto").read_text()
     enum = schema[schema.index("enum LayerType") :]
     message = {int(m[1]): m[2] for m in re.finditer(r'[A-Z0-9_]+ = (\d+);  // "(\w+)"', enum[: enum.index("}")])}
@@ -139,6 +138,15 @@ def test_shapes_that_do_not_fit_the_inputs():
     assert error('input: "a"\ninput: "b" input_shape { dim: 1 }').startswith(
         "n:2:12: input_shape does not fit the inputs; expected 2"
     )
+
+
+def test_input_without_a_shape(caplog):
+    """It is ignored where an Input layer makes the blob."""
+    layer = 'layer { name: "data" type: "Input" top: "a" input_param { shape { dim: 2 } } }'
+    word = expect(f'name: "n"\ninput: "a"\n{layer}', f'name: "n" {layer}')
+    assert caplog.messages == ["n:2:1: an input without a shape is ignored: an Input layer makes its blob"]
+    assert word("layer", 0, "name") == '"data"'
+    assert error(f'input: "a" input: "b" {layer}').startswith("n:1:1: input_dim does not fit the inputs")
 
 
 def test_old_caffemodel_with_an_input_and_no_shape(tmp_path):

@@ -82,13 +82,8 @@ def test_values_that_are_no_common_numbers(tmp_path):
 
 def test_legacy_shapes_have_four_axes(tmp_path):
     blob = pb.BlobProto(num=2, channels=1, height=3, width=1, data=range(6))
-    net = pb.NetParameter(
-        layer=[
-            pb.LayerParameter(
-                name="a", blobs=[blob, pb.BlobProto(channels=2, data=[1, 2]), pb.BlobProto(data=[1, 2, 3])]
-            )
-        ]
-    )
+    net = pb.NetParameter()
+    net.layer.add(name="a", blobs=[blob, pb.BlobProto(channels=2, data=[1, 2]), pb.BlobProto(data=[1, 2, 3])])
     assert [a.shape for a in read(tmp_path, net.SerializeToString())["a"]] == [(2, 1, 3, 1), (1, 2, 1, 1), (3,)]
 
 

@@ -7,8 +7,6 @@ Examples:
   git worktree add --detach /tmp/before REVISION && python tools/bench_all.py --checkout /tmp/before
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

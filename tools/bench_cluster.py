@@ -8,8 +8,6 @@ Example:
   python tools/bench_cluster.py --ranks 2 --largest 256M
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

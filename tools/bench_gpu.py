@@ -12,8 +12,6 @@ Examples:
   python tools/bench_gpu.py --quick
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util

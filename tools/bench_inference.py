@@ -8,8 +8,6 @@ Examples:
   python tools/bench_inference.py det1.prototxt det1.caffemodel det2.prototxt det2.caffemodel -threads 1,2
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -10,8 +10,6 @@ Examples:
   python tools/bench_inner_products.py 16x9216x4096 --rounds 9 --threads 1
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os

@@ -1,7 +1,5 @@
 """The nets that benchmarks time, with random data in place of their data layers."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The instruction sets that both sides of a benchmark compute with: limits them, and asks each side what it uses."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

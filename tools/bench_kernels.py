@@ -9,8 +9,6 @@ Example:
   python tools/bench_kernels.py -batch 128 -numbers bf16
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics

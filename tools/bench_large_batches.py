@@ -11,8 +11,6 @@ Example:
   python tools/bench_large_batches.py --epochs 6 --seeds 3
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import subprocess

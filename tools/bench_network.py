@@ -9,8 +9,6 @@ Example:
   python tools/bench_network.py --rates 1000 100 --nets lenet
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -7,8 +7,6 @@ Example:
   python tools/bench_parallel.py --rounds 3
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

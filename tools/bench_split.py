@@ -12,8 +12,6 @@ In portions, where a machine is quiet for short times only:
   python tools/bench_split.py --nets vgg16 --splits hybrid=2 --results vgg.json --rounds 1 --only hybrid=2
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

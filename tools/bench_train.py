@@ -11,8 +11,6 @@ Examples:
   python tools/bench_train.py models/lenet/train_val.prototxt --batch 64 --threads 1,2 --busy
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util

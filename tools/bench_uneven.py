@@ -10,8 +10,6 @@ solver's schedule is replaced by a fixed rate for --epochs; with --fall it is a 
 to the folder --work.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

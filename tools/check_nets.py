@@ -12,8 +12,6 @@ that lacks layers for want of a stage is built with each stage that it names; th
 table: the nets for which it is the first cause, the only cause, and a cause.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -8,8 +8,6 @@ Each net trains on random data in small batches, divided into stages, into shard
 status is 1 where it is above 1e-5 in float32 or 1e-10 in float64.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -7,8 +7,6 @@ Example:
   python tools/cold_start.py --net models/lenet/train_val.prototxt --batch 64
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -10,8 +10,6 @@ Examples:
   python tools/compare_revisions.py HEAD~20 HEAD --data ~/data --iterations 1000 --nets lenet
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

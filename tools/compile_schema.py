@@ -9,8 +9,6 @@ grpcio-tools 1.62.3, is the newest whose output loads under protobuf 5, 6 and 7;
 an older runtime.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -10,8 +10,6 @@ Examples:
   ONEDNN_MAX_CPU_ISA=AVX2 NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES= python tools/convolution_error.py lenet
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ python tools/fuzz_serve.py [COUNT [SEED]] serves a temporary folder and fails at
 with a traceback in it, and if memory grew without bound.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

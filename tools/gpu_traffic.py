@@ -16,8 +16,6 @@ Examples:
     -by net
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import math

@@ -7,8 +7,6 @@ Example:
   python tools/kernel_resources.py models/resnet50/train_val.prototxt -arch 75,90 -numbers fp32,fp16
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import io

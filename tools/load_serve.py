@@ -6,8 +6,6 @@ are measured in turn, so that a slow or a fast phase of the machine meets both. 
 processor time as well; their share is printed too.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -3,8 +3,6 @@
 Usage: python tools/make_cli_docs.py [--check]
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import re

@@ -3,8 +3,6 @@
 Usage: python tools/make_layer_docs.py [--check]
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import defaultdict

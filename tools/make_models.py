@@ -4,8 +4,6 @@ classifiers.
 Usage: python tools/make_models.py [--check] [NET ...]
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

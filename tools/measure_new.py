@@ -11,8 +11,6 @@ test/CLASS/FILE) and mnist/ with its four files. Fine-tuning starts from a net o
 five classes of CIFAR-10, MNIST or the digits.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import os

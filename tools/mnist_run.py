@@ -5,8 +5,6 @@ Example:
   python tools/mnist_run.py --runs 1 --precision bf16
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

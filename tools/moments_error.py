@@ -8,8 +8,6 @@ Printed is the largest relative error of the variance over some channels, agains
 Usage: python tools/moments_error.py [--channels 8]
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 `mutmut` and `cosmic-ray` have neither locks that are left out nor calls of fsync, and print a tree back as a source,
 whose lines a map of coverage no longer fits; hence these few classes of their own."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import random

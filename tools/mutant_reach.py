@@ -4,8 +4,6 @@ pytest loads the plugin by `-p mutant_reach`. $MUTANT_DATA names the file of cov
 beside it has what each test took and which failed. Each test is a context of coverage's, its fixtures included;
 processes that a test starts write their lines under its name (see `site_folder`)."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """Runs the tests that reach a fault, in a copy of a checkout where it is planted."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

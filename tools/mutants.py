@@ -19,8 +19,6 @@ Examples:
   python tools/mutants.py --tier all --base /tmp/before --base_python /tmp/venv/bin/python
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Builds a net layer by layer, and writes it as a readable prototxt."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 

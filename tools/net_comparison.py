@@ -6,8 +6,6 @@ arithmetic), whole numbers excepted. A difference may be SLACK times what that c
 of a kink (of a ReLU, a maximum, a score), single data sets differ more: a net fails if it does so with TRIES data sets.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """Layers that only valid data reach: boxes, priors, objects, anchors. What they read, with values that suit it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The layers of the nets in models/: for each net a function that adds them to a Model, as in its paper and with the
 layer names of its published weights."""
 
-from __future__ import annotations
-
 from functools import partial
 from string import ascii_lowercase
 
@@ -246,16 +244,17 @@ def unit(m: Model, name: str, bottom: str, width: int, kernel: int = 3, stride: 
     return m.on("ReLU", f"relu_{name}", x, **({"relu_param": {"negative_slope": slope}} if slope else {}))
 
 
-def mnist_elastic(m: Model, perturbed: bool = True) -> None:
-    moved = {"shift_x": 2, "shift_y": 2, "scale_min": 0.85, "scale_max": 1.15, "max_rotate_degree": 12}
-    moved |= {"border": "CONSTANT", "elastic_alpha": 1.5, "elastic_sigma": 4}
-    train = {"shuffle": True} | ({"perturb_param": moved} if perturbed else {})
-    x = m.data("mnist", (1, 28, 28), (100, 100), transform={"scale": 1 / 256}, **train)
+def mnist_elastic(m: Model) -> None:
+    """Each perturbation that interpolates has the probability 1/2: a warp smooths, and some images stay sharp."""
+    moved = {"shift_x": 2, "shift_y": 2, "scale_prob": 0.5, "scale_min": 0.9, "scale_max": 1.1}
+    moved |= {"rotation_prob": 0.5, "max_rotate_degree": 10, "border": "CONSTANT"}
+    moved |= {"elastic_prob": 0.5, "elastic_alpha": 1, "elastic_sigma": 4}
+    x = m.data("mnist", (1, 28, 28), (100, 100), transform={"scale": 1 / 256}, shuffle=True, perturb_param=moved)
     conv = partial(unit, m, slope=0.1)
-    m.section("Five convolutions: 16 x 28 x 28, 32 x 14 x 14 (two), 64 x 7 x 7 (two).")
-    x = m.pool("pool1", conv("conv1", x, 16, 5), "MAX", 2, 2)
-    x = m.pool("pool2", conv("conv3", conv("conv2", x, 32), 32), "MAX", 2, 2)
-    x = conv("conv5", conv("conv4", x, 64), 64)
+    m.section("Five convolutions: 24 x 28 x 28, 48 x 14 x 14 (two), 96 x 7 x 7 (two).")
+    x = m.pool("pool1", conv("conv1", x, 24, 5), "MAX", 2, 2)
+    x = m.pool("pool2", conv("conv3", conv("conv2", x, 48), 48), "MAX", 2, 2)
+    x = conv("conv5", conv("conv4", x, 96), 96)
     m.section("Classifier.")
     x = m.drop("drop", m.pool("pool3", x, "MAX", 3, 2), 0.3)
     m.classify(m.fc("score", x, 10, RATES, weight_filler=gaussian(0.01)))

@@ -1,7 +1,5 @@
 """Trains a random net in several ways: by one pass or several for an update, in micro-batches, by ranks, by a Caffe."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from dataclasses import replace

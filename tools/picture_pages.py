@@ -4,8 +4,6 @@ python tools/picture_pages.py [FOLDER] makes a site with digits, runs, jobs, a d
 folder, which takes some minutes. It writes serve_PAGE.png, serve_PAGE_dark.png and, with --phone, serve_PAGE_phone.png.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -9,8 +9,6 @@ Examples:
   python tools/profile_gpu.py resnet50 --precision fp16 --iterations 10 --rows 40
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections import defaultdict

@@ -9,8 +9,6 @@ Examples:
   python tools/python_share.py models/cifar10_full/train_val.prototxt --batch 100 --precision bf16
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import pkgutil

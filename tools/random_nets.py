@@ -10,8 +10,6 @@ convolution, both layouts, nets that only test, in-place undone, a batch and its
 passes, gradients and differences of the loss. ``net_comparison`` says how differences are judged.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os
@@ -59,20 +57,14 @@ from caffelite.devices.cpu import CPU  # noqa: E402
 from caffelite.training.diagnosis.diagnosis import Diverged  # noqa: E402
 
 # Types whose gradient is not the derivative, as in the programs that they come from
-INEXACT = {"Quant", "BinaryConvolution", "BinaryInnerProduct", "MarginInnerProduct", "CenterLoss", "ChannelScale"}
-INEXACT |= {"InnerDistance", "RegionLoss", "Yolov3", "DetectionLoss", "DetectionGroupLoss"}
-INEXACT |= {
-    "Sparsify",
-    "GeneralContrastiveLoss",
-    "CtcLoss",
-    "CTCLoss",
-    "WarpCTCLoss",
-    "GradientScaler",
-    "MalisLoss",
-    "MulticlassCrossEntropyLoss",
-    "SignedSqrt",
-}
-INEXACT |= {"AngleLoss", "EuclideanLossHeatmap", "MMDLoss", "JMMDLoss"}
+INEXACT = set(
+    """
+    Quant BinaryConvolution BinaryInnerProduct MarginInnerProduct CenterLoss ChannelScale InnerDistance
+    RegionLoss Yolov3 DetectionLoss DetectionGroupLoss Sparsify GeneralContrastiveLoss CtcLoss CTCLoss
+    WarpCTCLoss GradientScaler MalisLoss MulticlassCrossEntropyLoss SignedSqrt AngleLoss EuclideanLossHeatmap
+    MMDLoss JMMDLoss HashingLoss
+    """.split()
+)
 STEPS = (1e-5, 1e-6)  # of the differences of the loss
 SILENT = 300  # seconds that a rank may compute alone, and compile for it, before the others give it up
 SLOPE = 1e-5  # the difference between slopes that counts, relative to the sum of all terms' sizes

@@ -12,8 +12,6 @@ what it makes. A comment before a block says what the test has to know, and give
     <!-- exit status: N -->       the bash block ends with this status
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import functools

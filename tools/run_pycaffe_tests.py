@@ -6,8 +6,6 @@ file each; TEST limits them to files of these names, such as test_net. Prints a 
 and a count. The exit status is 0 if all pass. The tests import `six`.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

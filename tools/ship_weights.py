@@ -6,8 +6,6 @@ in the folder with the data that the net reads. The recipe's net is tested twice
 weights; both scores are printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -90,7 +88,6 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--labels", required=True)
     parser.add_argument("--pictures", type=Path, help="a folder of class folders")
-    parser.add_argument("--before", type=Path, help="the run whose weights the run continued")
     parser.add_argument("--score", default="accuracy")
     parser.add_argument("--deployed", type=Path, help="the net to deploy, where it is not the recipe's")
     args = parser.parse_args()
@@ -101,8 +98,6 @@ def main() -> None:
     model.write_bytes(half(args.weights))
     (folder / "labels.txt").write_text("".join(f"{label}\n" for label in args.labels.split(",")))
     command = copy_records(args.run, folder / "run")
-    if args.before:
-        command = f"{copy_records(args.before, folder / 'run_before')} && {command}"
     options = ["-labels", str(folder / "labels.txt"), "-out", str(folder / "deploy.prototxt"), "-force"]
     caffelite("deploy", "-model", str(args.deployed or recipe.net), "-weights", str(model), *options)
     deploy = folder / catalog.DEPLOY

@@ -1,7 +1,5 @@
 """The nets of models/: which files each has, and the comments in them. net_definitions.py has their layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,12 +102,6 @@ NETS = {
         mnist_elastic,
         "MNIST with perturbed digits: shift, scale, rotation and elastic distortion. Leaky ReLUs and dropout.",
         "Input: images scaled to [0, 1) by 1 / 256. Output: probabilities of the ten digits.",
-        {
-            "plain": (
-                "The net of train_val.prototxt on digits that are not perturbed.",
-                partial(mnist_elastic, perturbed=False),
-            )
-        },
     ),
     "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOUR),
     "caffenet": Net(

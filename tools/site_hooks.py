@@ -1,7 +1,5 @@
 """Hooks of MkDocs: pages that are generated from the code, and links to files outside docs/."""
 
-from __future__ import annotations
-
 import functools
 import html
 import posixpath

@@ -1,7 +1,5 @@
 """Generates the pages of the documentation site that follow from the code: layers and the fields of prototxts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

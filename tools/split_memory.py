@@ -8,8 +8,6 @@ SOLVER is the path of a solver.prototxt, which is trained for 3 iterations. The 
 memory of each process, and once in that of the machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import sys

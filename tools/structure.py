@@ -7,8 +7,6 @@ Examples:
   python tools/structure.py --names
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import dataclasses

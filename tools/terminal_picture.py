@@ -4,8 +4,6 @@ Example:
   python tools/terminal_picture.py -out docs/pictures/device_query.svg device_query -test
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

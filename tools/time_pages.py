@@ -4,8 +4,6 @@ python tools/time_pages.py prints how far the chart of a run lags behind its rec
 "try", the times until 1,000 runs are listed, filtered and opened, and the time until a killed trainer shows as crashed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """A net of a prototxt as a PyTorch module: a classifier of images, or an LSTM over codes; for tools/bench_train.py."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

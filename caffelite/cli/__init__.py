@@ -1,7 +1,5 @@
 """The command line. Each command is a file here, imported only when it is called."""
 
-from __future__ import annotations
-
 import importlib
 import keyword
 import os
@@ -165,11 +163,8 @@ def _open_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one's
-            setattr(
-                sys,
-                name,
-                os.fdopen(handle if handle == number else os.dup2(handle, number), "r" if number == 0 else "w"),
-            )
+            handle = handle if handle == number else os.dup2(handle, number)
+            setattr(sys, name, os.fdopen(handle, "r" if number == 0 else "w"))
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal's encoding lacks
     name_stdout()

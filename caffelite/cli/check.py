@@ -1,7 +1,5 @@
 """caffelite check"""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -58,12 +56,10 @@ def _many(count: int, word: str) -> str:
 
 
 def _line(where) -> str:
+    if not where or not where.line:
+        return ""
     try:
-        return (
-            inputs.read(where.file, inputs.TEXT).decode("utf-8-sig", "replace").splitlines()[where.line - 1]
-            if where and where.line
-            else ""
-        )
+        return inputs.read(where.file, inputs.TEXT).decode("utf-8-sig", "replace").splitlines()[where.line - 1]
     except (OSError, ValueError, IndexError):
         return ""
 
@@ -89,11 +85,9 @@ def _text(finding) -> str:
         number, at = str(where.line), where.column - 1
         token = re.match(r'"[^"]*"|[\w.+-]+|.?', line[at:])
         under = token[0] if token else ""
-        lines += (
-            [f"  {number} | {line}", f"  {' ' * len(number)} | {' ' * at}^{'~' * (len(under) - 1)}"]
-            if where.column
-            else [f"  {number} | {line}"]
-        )
+        lines.append(f"  {number} | {line}")
+        if where.column:
+            lines.append(f"  {' ' * len(number)} | {' ' * at}^{'~' * (len(under) - 1)}")
     details_by_name = _details(error)
     details = ", ".join(f"{name} {details_by_name[name]}" for name in ("expected", "found") if name in details_by_name)
     lines += [f"    {text}" for text in (details, details_by_name.get("remedy")) if text]
@@ -103,10 +97,4 @@ def _text(finding) -> str:
 def _record(kind: str, error) -> dict:
     where = error.where
     position = {"file": where.file, "line": where.line or None, "column": where.column or None} if where else {}
-    return {
-        "kind": kind,
-        **position,
-        "message": error.what,
-        **_details(error),
-        "text": _line(where) or None,
-    }
+    return {"kind": kind, **position, "message": error.what, **_details(error), "text": _line(where) or None}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import glob
 import itertools
 import re
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +83,12 @@ _preparation = options.together(
 @_preparation
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
 @click.option("--skip", is_flag=True, help="Exit with status 0 although some of several images could not be read.")
-@click.option(
+@options.number_option(
     "--threshold",
-    type=click.FloatRange(0, 1),
-    default=0.3,
-    show_default=True,
-    metavar="SCORE",
     help="For nets that detect objects: the least score of a box.",
+    kind=click.FloatRange(0, 1),
+    default=0.3,
+    metavar="SCORE",
 )
 @options.set_layers
 @options.gpu
@@ -137,11 +138,9 @@ def classify(
       caffelite classify -model pets/deploy.prototxt photos/ -top 3 -csv answers.csv
       caffelite classify -model caffenet.prototxt "photos/*.jpg" -oversample -hierarchy animals.txt -json
     """
-    import glob
-
     from .. import prototxt
-    from ..deploy.classify import gather
-    from ..deploy.detect import detects
+    from ..deploy.classify import Classifier, gather
+    from ..deploy.detect import Detector, detects
     from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
     from ..zoo import trained
@@ -155,9 +154,11 @@ def classify(
     for_classifiers = {"oversample": oversample, "hierarchy": hierarchy, "list": known}
     if detects(document):
         _refuse(for_classifiers, "is for classifiers, and the net detects objects")
-        session.run(_Boxes(document, weights, gpu, expected, labels, count, threshold))
+        detector = _open(partial(Detector, pictures=expected), document, weights, gpu, labels)
+        session.run(_Boxes(detector, count, threshold))
     else:
-        classifier = _open(document, weights, gpu, expected, oversample, labels, output)
+        kind = partial(Classifier, pictures=expected, oversample=oversample, output=output)
+        classifier = _open(kind, document, weights, gpu, labels)
         if classifier.pixels:
             _refuse(for_classifiers | {"csv": table}, "does not apply to a net that classifies pixels")
             session.run(_Pixels(classifier, count or 5))
@@ -309,24 +310,16 @@ def free_name(stem: str, taken: Container[str]) -> str:
     return next(name for name in names if name not in taken and name != "all")
 
 
-def _open(
-    document: Any,
-    weights: tuple[str, ...],
-    gpu: str | None,
-    count: int,
-    oversample: bool,
-    labels: Path | None,
-    output: str | None,
-) -> Any:
+def _open(kind: Callable, document: Any, weights: tuple[str, ...], gpu: str | None, labels: Path | None) -> Any:
+    """A Classifier or a Detector with its weights. kind: makes it of a document, a device and labels."""
     from ..data import class_names
-    from ..deploy.classify import Classifier
     from ..runs.open_net import load_weights, open_device
 
     weights = options.named_weights(document, weights)
     names = class_names.read(labels) if labels else None
-    classifier = Classifier(document, open_device(gpu), count, oversample, names, output)
-    load_weights(classifier.net, weights)
-    return classifier
+    opened = kind(document, open_device(gpu), labels=names)
+    load_weights(opened.net, weights)
+    return opened
 
 
 class _Classes:
@@ -434,24 +427,8 @@ class _Boxes:
     on_sheet = True
     columns = ("label", "class", "score", "xmin", "ymin", "xmax", "ymax")
 
-    def __init__(
-        self,
-        document: Any,
-        weights: tuple[str, ...],
-        gpu: str | None,
-        pictures: int,
-        labels: Path | None,
-        count: int | None,
-        least: float,
-    ):
-        from ..data import class_names
-        from ..deploy.detect import Detector
-        from ..runs.open_net import load_weights, open_device
-
-        weights = options.named_weights(document, weights)
-        self.net: Any = Detector(document, open_device(gpu), pictures, class_names.read(labels) if labels else None)
-        load_weights(self.net.net, weights)
-        self.count, self.least = count, least
+    def __init__(self, detector: Any, count: int | None, least: float):
+        self.net, self.count, self.least = detector, count, least
 
     def of(self, files: Sequence[Path], failed: Failed | None) -> Iterable:
         return self.net.detections(files, self.least, failed)

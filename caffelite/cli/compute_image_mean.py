@@ -1,7 +1,5 @@
 """caffelite compute_image_mean"""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

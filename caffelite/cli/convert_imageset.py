@@ -1,7 +1,5 @@
 """caffelite convert_imageset"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,17 +1,16 @@
 """caffelite deploy"""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import click
 
 from .. import inputs
-from ..errors import CaffeliteError, reporting
+from ..errors import reporting
 from . import options
 from .logs import start
 from .options import comma_separated
@@ -72,23 +71,15 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
 
     options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
-    graph = _graph(document, bool(samples), shape, level, stage)
-    try:
+    with closing(_graph(document, bool(samples), shape, level, stage)) as graph:
         converted = convert(graph, comma_separated(wanted))
         made, preprocessing = converted.message, converted.message.deploy_param
         source = next((s for node, s in graph.sources if node.tops[0].name in converted.inputs), None)
-        describe(
-            preprocessing,
-            source,
-            graph.values[converted.inputs[0]].shape[1:2],
-            channel_order.upper(),
-        )
+        describe(preprocessing, source, graph.values[converted.inputs[0]].shape[1:2], channel_order.upper())
         for note in converted.notes:
             log.info("%s", note)
         if samples:
             _prove(graph, converted, weights, samples, gpu)
-    finally:
-        graph.close()
     if labels:
         preprocessing.label.extend(class_names.read(labels))
     elif names := _label_map(graph) or _names_beside(graph, model):
@@ -138,12 +129,8 @@ def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, sta
         if layer.transform_param.mirror:
             layer.transform_param.ClearField("mirror")
     state = nets.state(pb.TEST, document.message, None, level, stages)
-    return graph.build(
-        document.message,
-        state,
-        document.locate,
-        functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape)),
-    )
+    feeds = functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape))
+    return graph.build(document.message, state, document.locate, feeds)
 
 
 def _prove(graph, converted, weights: tuple[str, ...], samples: int, gpu: str | None) -> None:
@@ -171,15 +158,11 @@ def _copy_means(made, locate, out: Path) -> None:
     for layer in made.layer:
         if not layer.transform_param.mean_file:
             continue
-        target, original = (
-            out.with_name(f"{out.stem}_mean.binaryproto"),
-            prototxt.resolve(layer.transform_param.mean_file, locate),
-        )
+        target = out.with_name(f"{out.stem}_mean.binaryproto")
+        original = prototxt.resolve(layer.transform_param.mean_file, locate)
         if not original.exists():
             remedy = "correct the path, or make it: caffelite compute_image_mean"
-            raise CaffeliteError(
-                f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy
-            )
+            raise locate.error(f'mean_file "{layer.transform_param.mean_file}" does not exist', remedy=remedy)
         with reporting(f"copy {original} to {target}"):
             inputs.check(original, inputs.MESSAGE)
             if not target.exists() or not target.samefile(original):

@@ -1,7 +1,5 @@
 """caffelite device_query"""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

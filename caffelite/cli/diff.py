@@ -1,7 +1,5 @@
 """caffelite diff"""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click
@@ -50,11 +48,8 @@ def _text(difference, a: str, b: str) -> str:
         lines += ["", *(f"{mark} {name}" for name in names)] if names else []
     for change in difference.changed:
         lines += ["", f"~ {change.layer}", *(f"    {what}" for what in change.what)]
-    lines += (
-        ["", "Weights of A in B"]
-        if difference.fits or difference.clashes or difference.renamed or difference.fresh
-        else []
-    )
+    if difference.fits or difference.clashes or difference.renamed or difference.fresh:
+        lines += ["", "Weights of A in B"]
     lines += [f"  fit: {', '.join(difference.fits)}"] * bool(difference.fits)
     lines += [f"  do not fit, an error when loaded: {name}, {why}" for name, why in difference.clashes]
     lines += [f"  would fit under B's name: {old} → {new}" for old, new in difference.renamed]

@@ -1,7 +1,5 @@
 """caffelite draw"""
 
-from __future__ import annotations
-
 import click
 
 from . import options

@@ -1,7 +1,5 @@
 """caffelite explain"""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import asdict
 
@@ -33,13 +31,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     from ..prototxt.overrides import Overrides
 
     subject = nets.load_net(
-        model,
-        options.one_of(model, solver),
-        parse_shapes(shape),
-        level,
-        stage,
-        Overrides(set_fields),
-        either=True,
+        model, options.one_of(model, solver), parse_shapes(shape), level, stage, Overrides(set_fields), either=True
     )
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])

@@ -1,7 +1,5 @@
 """caffelite export"""
 
-from __future__ import annotations
-
 import logging
 
 import click

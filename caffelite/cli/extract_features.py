@@ -1,16 +1,14 @@
 """caffelite extract_features"""
 
-from __future__ import annotations
-
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import click
 
 from ..errors import CaffeliteError, did_you_mean
 from . import options
 from .logs import start
-from .options import comma_separated
+from .options import comma_separated, open_net
 
 log = logging.getLogger("caffelite")
 
@@ -44,14 +42,12 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
     from ..data.features import destinations, features
     from ..progress import bar as progress_bar
     from ..runs.open_net import load_weights
-    from .options import open_net
 
     if gpu is None and mode is not None and mode.upper() == "GPU":
         gpu = str(device_id)
     wanted = comma_separated(blobs)
     targets = destinations(wanted, comma_separated(names), kind)
-    net = open_net(model, gpu, "TEST", level, stage, keep=True)
-    try:
+    with closing(open_net(model, gpu, "TEST", level, stage, keep=True)) as net:
         load_weights(net, comma_separated(caffemodel))
         values = {name: _value(net, name) for name in wanted}
         with ExitStack() as stack:
@@ -71,8 +67,6 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
                 for add in files:
                     add(rows)
                 bar.update()
-    finally:
-        net.close()
     for path, chosen in targets:
         for name in chosen:
             log.info(
@@ -88,7 +82,6 @@ def _rows(array, value):
 def _value(net, name: str):
     values = net.graph.values
     if name not in values:
-        raise CaffeliteError(
-            f'the net has no blob "{name}"', expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values)
-        )
+        what = f'the net has no blob "{name}"'
+        raise CaffeliteError(what, expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values))
     return values[name]

@@ -1,7 +1,5 @@
 """Messages of the command line for an unexpected exception, and for an output that cannot be written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform
@@ -22,15 +20,8 @@ DISK = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 def report(error: Exception, arguments: list[str]) -> None:
     """Writes all there is to know to a file of the temporary folder, and says in one line where."""
-    text = "\n".join(
-        [
-            f"arguments: {arguments}",
-            f"folder: {_folder()}",
-            *_versions(),
-            "",
-            "".join(traceback.format_exception(error)),
-        ]
-    )
+    trace = "".join(traceback.format_exception(error))
+    text = "\n".join([f"arguments: {arguments}", f"folder: {_folder()}", *_versions(), "", trace])
     try:
         handle, path = tempfile.mkstemp(prefix="caffelite-", suffix=".txt")
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:

@@ -1,6 +1,6 @@
 """caffelite find_batch"""
 
-from __future__ import annotations
+import os
 
 import click
 
@@ -9,7 +9,7 @@ from .logs import start
 
 
 @click.command("find_batch", short_help="Find the largest batch that fits")
-@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
+@options.field_option("solver")
 @options.gpu
 @options.precision_option
 @options.python_if_asked
@@ -39,8 +39,6 @@ def find_batch(
       caffelite find_batch -solver solvers/alexnet_solver.prototxt -memory 16G
     """
     start()
-    import os
-
     from .. import user_modules
     from ..errors import CaffeliteError
     from ..inspection import memory, summary, target
@@ -70,10 +68,6 @@ def find_batch(
             smaller = int(0.95 * largest[0])
             largest = (smaller, summary.memory(net, smaller, os.cpu_count() or 1, traits=traits)) if smaller else None
     if not largest:
-        raise CaffeliteError(
-            "no batch fits",
-            expected="enough memory for one sample",
-            found=memory.text(room),
-            remedy="use a smaller net",
-        )
+        expected, remedy = "enough memory for one sample", "use a smaller net"
+        raise CaffeliteError("no batch fits", expected=expected, found=memory.text(room), remedy=remedy)
     click.echo(f"{largest[0]} samples, which take {memory.text(largest[1].total)} of {memory.text(room)}")

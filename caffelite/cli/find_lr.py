@@ -1,38 +1,20 @@
 """caffelite find_lr"""
 
-from __future__ import annotations
-
 import click
 
 from . import options
 from .logs import start
-from .options import FiniteRange
+from .options import POSITIVE
 
 
 @click.command("find_lr", short_help="Find a learning rate")
-@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
+@options.field_option("solver")
 @options.gpu
 @options.python
 @options.weights
 @options.set_fields
-@click.option(
-    "--from",
-    "low",
-    type=FiniteRange(0, min_open=True),
-    default=1e-6,
-    show_default=True,
-    metavar="RATE",
-    help="The first learning rate.",
-)
-@click.option(
-    "--to",
-    "high",
-    type=FiniteRange(0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="RATE",
-    help="The last learning rate.",
-)
+@options.number_option("--from", "low", help="The first learning rate.", kind=POSITIVE, default=1e-6, metavar="RATE")
+@options.number_option("--to", "high", help="The last learning rate.", kind=POSITIVE, default=10.0, metavar="RATE")
 @options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
 @options.file_option("--out", help="Draw the curve, .svg or .png (extra: plot).")
 @options.rules

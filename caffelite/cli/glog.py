@@ -5,8 +5,6 @@ minloglevel decides what is logged. The others ask for files or colours, which d
 without effect.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

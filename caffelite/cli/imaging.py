@@ -1,7 +1,5 @@
 """Shared code of the commands that make data sets: options, Caffe's flags, writing, and the report at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

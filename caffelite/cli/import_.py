@@ -1,7 +1,5 @@
 """caffelite import"""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The output of a run: Caffe's log lines on standard error, and a progress bar below them on a terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """caffelite models"""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

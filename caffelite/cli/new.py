@@ -1,7 +1,5 @@
 """caffelite new"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
@@ -56,13 +54,11 @@ class _Test(click.ParamType):
 )
 @options.count_option("--batch", help="Images per iteration. Default: what suits the net.")
 @click.option("--gray/--colour", default=None, help="One channel or three. Default: as the images are.")
-@click.option(
+@options.number_option(
     "--seed",
-    type=click.IntRange(0, (1 << 31) - 1),
-    default=0,
-    show_default=True,
-    metavar="N",
     help="Decides which images are held out, and every random number of the run.",
+    kind=click.IntRange(0, (1 << 31) - 1),
+    default=0,
 )
 @click.option("--skip", is_flag=True, help="Leave out files that are no readable images, and name them.")
 @click.option("--memory", metavar="SIZE", help="Memory for the run, as in 8G. Default: what the device has free.")

@@ -1,7 +1,5 @@
 """Options that several commands share, and their values."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import gc
@@ -34,6 +32,9 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is no finite number", param, context)
         return number
+
+
+POSITIVE = FiniteRange(0, min_open=True)
 
 
 class Duration(click.ParamType):
@@ -172,16 +173,15 @@ def file_option(*names: str, help: str, required: bool = False, folder: bool = T
     return click.option(*names, required=required, metavar="FILE", type=kind, help=help)
 
 
+def number_option(*names: str, help: str, kind: Any, default: float | None = None, metavar: str = "N") -> Callable:
+    """An option whose value is a number. kind: its type for click."""
+    shown = default is not None
+    return click.option(*names, type=kind, metavar=metavar, default=default, show_default=shown, help=help)
+
+
 def count_option(*names: str, help: str, default: int | None = None, least: int = 1, metavar: str = "N") -> Callable:
     """An option whose value is a whole number from ``least`` on."""
-    return click.option(
-        *names,
-        type=click.IntRange(min=least),
-        metavar=metavar,
-        default=default,
-        show_default=default is not None,
-        help=help,
-    )
+    return number_option(*names, help=help, kind=click.IntRange(min=least), default=default, metavar=metavar)
 
 
 def choice_option(

@@ -1,7 +1,5 @@
 """Standard output: an error of writing to it names it, as an error of any file that is closed has no name."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

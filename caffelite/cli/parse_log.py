@@ -1,7 +1,5 @@
 """caffelite parse_log"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

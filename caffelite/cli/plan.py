@@ -1,7 +1,5 @@
 """caffelite plan"""
 
-from __future__ import annotations
-
 import os
 import sys
 from types import SimpleNamespace
@@ -13,12 +11,10 @@ from ..errors import CaffeliteError
 from ..system import usable_cores
 from . import options
 from .logs import start
-from .options import FiniteRange, open_net
+from .options import POSITIVE, FiniteRange, open_net
 
-GPU, CPU = (
-    {"bandwidth": 200.0, "latency": 5.0, "machine": 8},
-    {"bandwidth": 4.0, "latency": 5.0},
-)  # GB/s, µs; rough values, not measured
+GPU = {"bandwidth": 200.0, "latency": 5.0, "machine": 8}  # GB/s, µs; rough values, not measured
+CPU = {"bandwidth": 4.0, "latency": 5.0}
 DIVISIONS = 8  # of the batch, for the smaller of the two batches that are timed
 
 
@@ -153,25 +149,19 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 @options.python_if_asked
 @click.option(
     "--bandwidth",
-    type=FiniteRange(0, min_open=True),
+    type=POSITIVE,
     metavar="GB/S",
     help="Bandwidth of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU.",
 )
-@click.option(
+@options.number_option(
     "--network",
-    type=FiniteRange(0, min_open=True),
-    metavar="GB/S",
-    default=12.5,
-    show_default=True,
     help="A process's share of the bandwidth between machines.",
+    kind=POSITIVE,
+    default=12.5,
+    metavar="GB/S",
 )
-@click.option(
-    "--latency",
-    type=FiniteRange(0),
-    metavar="MICROSECONDS",
-    default=5,
-    show_default=True,
-    help="Latency of one message.",
+@options.number_option(
+    "--latency", help="Latency of one message.", kind=FiniteRange(0), default=5, metavar="MICROSECONDS"
 )
 @options.count_option("--machine", help="Processes on each machine. Default: 8 GPUs, or the cores of a CPU.")
 @options.choice_option("--scaling", choices=["weak", "strong"], help="As for caffelite train.", default="weak")

@@ -1,7 +1,5 @@
 """caffelite plot"""
 
-from __future__ import annotations
-
 import time
 
 import click

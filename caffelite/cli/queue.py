@@ -51,9 +51,7 @@ def queue() -> None:
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @_root
-@click.option(
-    "--priority", type=int, default=0, show_default=True, metavar="N", help="Jobs of a higher priority start first."
-)
+@options.number_option("--priority", help="Jobs of a higher priority start first.", kind=int, default=0)
 @click.option(
     "--after",
     multiple=True,

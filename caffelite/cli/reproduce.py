@@ -1,7 +1,5 @@
 """caffelite reproduce"""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -86,20 +86,12 @@ def list_text(runs: Sequence[RunSummary]) -> str:
     names = list(dict.fromkeys(name for run in runs for name in run.scores))
     tagged = any(run.notes.tags for run in runs)
     head = ["run", "state", "net", "iteration", *names, "loss" if "loss" not in names else "train loss", "time"]
-    rows = [
-        [
-            run.name,
-            run.status.label,
-            run.net,
-            _iterations(run),
-            *(score_text(run.scores.get(name)) for name in names),
-            score_text(run.loss),
-            registry.duration(run.seconds),
-            run.status.started[:16].replace("T", " "),
-            *[", ".join(run.notes.tags)] * tagged,
-        ]
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        scores = map(score_text, (*(run.scores.get(name) for name in names), run.loss))
+        times = registry.duration(run.seconds), run.status.started[:16].replace("T", " ")
+        tags = [", ".join(run.notes.tags)] * tagged
+        rows.append([run.name, run.status.label, run.net, _iterations(run), *scores, *times, *tags])
     head += ["started", *["tags"] * tagged]
     return options.aligned([head, *rows], left=(0, 1, 2, *[len(head) - 1] * tagged))
 

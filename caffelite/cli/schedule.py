@@ -1,7 +1,5 @@
 """caffelite schedule"""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click
@@ -10,17 +8,13 @@ from . import options
 
 
 @click.command(short_help="Show a solver's rates, tests and snapshots")
-@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
+@options.field_option("solver")
 @options.file_option("--out", help="Draw the schedule too: .svg or .png (extra: plot).")
 @options.count_option("--samples", help="Size of the training set, to count epochs if the data does not exist.")
 @options.count_option(
     "--processes", help="Processes that train together with weak scaling, to count epochs.", default=1
 )
-@click.option(
-    "--forecast",
-    is_flag=True,
-    help="Add the time of the run on this CPU, within a factor of two or three.",
-)
+@click.option("--forecast", is_flag=True, help="Add the time of the run on this CPU, within a factor of two or three.")
 @options.shape
 @options.python_if_asked
 @options.set_fields
@@ -69,11 +63,9 @@ def _events(run) -> list[str]:
     if run.tests:
         batches = " and ".join(map(str, run.test_iterations))
         tests = f"{len(run.tests)} tests of {batches} batches: {_moments(run.tests)}"
-    saved = (
-        f"{len(run.snapshots)} snapshot{'s' * (len(run.snapshots) > 1)}, {run.prefix}_iter_N: {_moments(run.snapshots)}"
-        if run.snapshots
-        else "no snapshots"
-    )
+    saved, count = "no snapshots", len(run.snapshots)
+    if count:
+        saved = f"{count} snapshot{'s' * (count > 1)}, {run.prefix}_iter_N: {_moments(run.snapshots)}"
     return [tests, saved, *run.notes]
 
 

@@ -1,7 +1,5 @@
 """caffelite serve"""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 
@@ -27,9 +25,7 @@ from . import options
     metavar="ADDRESS",
     help="Address to listen on; another than loopback needs -token.",
 )
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=5000, show_default=True, metavar="N", help="0: a free port."
-)
+@options.number_option("--port", help="0: a free port.", kind=click.IntRange(0, 65535), default=5000)
 @click.option(
     "--token",
     default="",

@@ -136,47 +136,24 @@ def _table(table: Table) -> str:
     head = ("layer", "type", "tops", "parameters", "mult-adds", "activations", "field", "lr", "decay")
     rows = [head]
     for row in table.rows:
-        tops = (
-            " ".join(times(t) for t in row.tops)
-            if len({*row.tops}) > 1 or len(row.tops) < 2
-            else f"{len(row.tops)} of {times(row.tops[0])}"
-        )
+        tops = " ".join(times(t) for t in row.tops)
+        if len(row.tops) > 1 and len({*row.tops}) == 1:
+            tops = f"{len(row.tops)} of {times(row.tops[0])}"
+        parameters = f"{row.parameters:,}" if row.parameters else ""
         activations = _size(row.activations) if row.activations else "in place" * bool(row.tops)
-        rows.append(
-            (
-                row.name,
-                row.type,
-                tops,
-                f"{row.parameters:,}" if row.parameters else "",
-                _count(row.multiply_adds),
-                activations,
-                row.field,
-                _mults(row.lr_mult),
-                _mults(row.decay_mult),
-            )
-        )
+        costs = parameters, _count(row.multiply_adds), activations
+        rows.append((row.name, row.type, tops, *costs, row.field, _mults(row.lr_mult), _mults(row.decay_mult)))
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = options.aligned(rows, left=(0, 1, 2, 7, 8)).split("\n")
     rule = "  ".join("─" * w for w in widths)
     statistics = f" and {table.statistics:,} statistics" if table.statistics else ""
     total = (
         f"{len(table.rows)} layers: {table.parameters:,} parameters{statistics}, {table.multiply_adds:,.0f} "
-        "multiply-adds a sample, "
+        f"multiply-adds a sample, {_size(table.activations)} of activations a batch"
     )
     notes = [f"Data is missing: {note}" for note in table.guessed]
     title = f"{table.phase}, batches of {table.batch}"
-    return "\n".join(
-        [
-            title,
-            lines[0],
-            rule,
-            *lines[1:],
-            rule,
-            total + f"{_size(table.activations)} of activations a batch",
-            *notes,
-            "",
-        ]
-    )
+    return "\n".join([title, lines[0], rule, *lines[1:], rule, total, *notes, ""])
 
 
 def _memory(memory, phase: str, batch: int) -> str:

@@ -1,7 +1,5 @@
 """caffelite test"""
 
-from __future__ import annotations
-
 import functools
 import logging
 import time

@@ -1,16 +1,15 @@
 """caffelite time"""
 
-from __future__ import annotations
-
 import logging
 import statistics
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import click
 
 from ..devices import PRECISIONS
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, closed_on_failure
 from . import options
 from .logs import start
 from .options import open_net
@@ -53,29 +52,23 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
         net = open_net(
             model, gpu, phase or "TRAIN", level, stage, words, set_fields=set_fields, timing=True, shapes=shape
         )
-        try:
+        with closed_on_failure(net):
             if weights:
                 load_weights(net, weights)
             net.forward()
             net.backward()
-        except BaseException:
-            net.close()
-            raise
         return net
 
     if device_options["precision"] == "all":
         _compare(opened, iterations)
         return
-    net = opened(device_options["precision"])
-    try:
+    with closing(opened(device_options["precision"])) as net:
         log.info("*** Benchmark begins ***")
         log.info("Testing for %d iterations.", iterations)
         passes = [timing.timed_pass(net, i) for i in range(iterations)]
         whole = timing.whole(net, iterations)
         net.check_faults()
         ceilings = timing.ceilings(net.dev)
-    finally:
-        net.close()
     report(net, passes)
     log.info("*** Benchmark ends ***")
     _print_table(net, passes, whole, ceilings)

@@ -1,7 +1,5 @@
 """caffelite train"""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`caffelite upgrade`: nets, solvers and caffemodels of old Caffes, written in the modern form."""
 
-from __future__ import annotations
-
 import logging
 import re
 from copy import deepcopy
@@ -45,9 +43,8 @@ def upgrade(old: str, new: Path, plain: bool, force: bool) -> None:
 
     data = read_bytes(old)
     if data.startswith(b"\x89HDF"):
-        raise CaffeliteError(
-            f"{old} is HDF5, whose form never changed", expected="a prototxt, or a binary net or caffemodel"
-        )
+        what = f"{old} is HDF5, whose form never changed"
+        raise CaffeliteError(what, expected="a prototxt, or a binary net or caffemodel")
     binary = re.search(rb"[\0-\x08\x0e-\x1f]", data) is not None
     body, dialects, notes = upgraded_binary(old, data, plain) if binary else upgraded_text(old, plain)
     for where, note in notes:
@@ -97,9 +94,8 @@ def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes,
     except (DecodeError, ValueError):
         known = False
     if not known:
-        raise CaffeliteError(
-            f"{path} is no net and no solver that can be read", expected="a prototxt, or a binary net or caffemodel"
-        )
+        what = f"{path} is no net and no solver that can be read"
+        raise CaffeliteError(what, expected="a prototxt, or a binary net or caffemodel")
     net.ClearField("checksum")
     net.ClearField("run")  # it is no file of that run any more
     modern = upgrade_net(net, Locator(path), weights_only=True)

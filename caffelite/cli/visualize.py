@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import glob
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,12 +219,9 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
     form = options.picture_form(out, "pdf")
     names = class_names.read(labels) if labels else []
     start()
-    net = open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)
-    try:
+    with closing(open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)) as net:
         load_weights(net, weights)
         collected = projection.collect(net, blob, samples)
-    finally:
-        net.close()
     points, what = projection.project(collected, method, seed)
     title = f"{blob}, {len(points)} samples of {collected.rows.shape[1]} features; {what}"
     options.write_picture(out, pictures.points(points, collected.labels, names, form, title))
@@ -265,8 +264,6 @@ def _open(model: str, weights: tuple[str, ...], gpu: str | None) -> ExplainedNet
 
 def _pictures(net: ExplainedNet, names: tuple[str, ...]) -> list[Picture]:
     """The images that files, folders and patterns name."""
-    import glob
-
     from ..deploy.classify import gather
 
     return [net.picture(file) for file in gather(list(names), glob.glob)]

@@ -1,7 +1,5 @@
 """Databases of AnnotatedDatum, written from images with objects."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

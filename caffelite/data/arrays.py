@@ -4,15 +4,13 @@ array that is larger than its file.
 Rows are read on request, without a memory map: a mapped file that shrinks would kill the process.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import IO, Literal
@@ -20,7 +18,7 @@ from typing import IO, Literal
 import numpy as np
 
 from .. import inputs
-from ..errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Where, closed_on_failure
 from .database import EXACT_LABELS
 from .samples import Check, Samples
 
@@ -79,11 +77,8 @@ def opened(
         return np.empty(shape, dtype)
     if order == "C" and shape:
         return Rows(path, dtype, start, shape)
-    flat = Rows(path, dtype, start, (math.prod(shape),))
-    try:
+    with closing(Rows(path, dtype, start, (math.prod(shape),))) as flat:
         return flat[:].reshape(shape, order=order)
-    finally:
-        flat.close()
 
 
 MOST_HEADER = 1 << 16  # bytes
@@ -186,14 +181,8 @@ def _header(file: IO[bytes] | FileIO) -> tuple[np.dtype, tuple[int, ...], Litera
     return dtype, shape, "F" if fortran else "C", 8 + wide + size
 
 
-IDX = {
-    8: ">u1",
-    9: ">i1",
-    11: ">i2",
-    12: ">i4",
-    13: ">f4",
-    14: ">f8",
-}  # the third byte of the file → the type of its numbers
+# The third byte of the file → the type of its numbers.
+IDX = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
 
 def holds_arrays(path: Path) -> bool:
@@ -216,11 +205,8 @@ class Arrays(Samples[np.ndarray]):
     def __init__(self, images: Path, labels: Path | None):
         self.path = images
         self._images: Rows | Packed | np.ndarray = _load(images, "data")
-        try:
+        with closed_on_failure(self):
             self._look(labels)
-        except BaseException:
-            self.close()
-            raise
 
     def _look(self, labels: Path | None) -> None:
         images, shape = self.path, self._images.shape
@@ -250,7 +236,7 @@ class Arrays(Samples[np.ndarray]):
         return content, self._labels[number]
 
     def error(self, number: int, content: np.ndarray, what: str) -> CaffeliteError:
-        return CaffeliteError(f"image {number}: {what}", where=Where(str(self.path)))
+        return Where(str(self.path)).error(f"image {number}: {what}")
 
     def labels(self, most: int) -> np.ndarray:
         return self._labels.astype(np.float64)
@@ -326,9 +312,8 @@ def _idx(path: Path) -> Rows | np.ndarray:
     bytes first."""
     head = _head(path, 4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX:
-        raise ValueError(
-            "not an IDX file; packed files must be unpacked" if head[:2] == b"\x1f\x8b" else "not an IDX file"
-        )
+        what = "not an IDX file; packed files must be unpacked" if head[:2] == b"\x1f\x8b" else "not an IDX file"
+        raise ValueError(what)
     axes = head[3]
     sides = _head(path, 4 + 4 * axes)[4:]
     if len(sides) != 4 * axes:

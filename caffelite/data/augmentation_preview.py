@@ -1,7 +1,5 @@
 """What the augmentation of a training net makes of one stored sample."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

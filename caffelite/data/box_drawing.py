@@ -1,7 +1,5 @@
 """Draws boxes with their names on images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Reads the files of CIFAR-10, binary or pickled: 3×32×32 bytes for each image, stored as RGB and returned as
 BGR."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from collections.abc import Sequence

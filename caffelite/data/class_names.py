@@ -1,7 +1,5 @@
 """The names of classes: of a file, or of those that commands write beside a net or a data set."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,8 +1,6 @@
 """Converts image files to records as Caffe's convert_imageset does: threads decode them, one thread writes them in
 order, and each file that is skipped is reported."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -130,9 +128,8 @@ def convert(
             first = first or shape
             if check_size and shape != first:
                 expected, found = ("×".join(map(str, s)) for s in (first, shape))
-                raise image.where.error(
-                    f'"{image.name}" has another shape than the first image', expected=expected, found=found
-                )
+                what = f'"{image.name}" has another shape than the first image'
+                raise image.where.error(what, expected=expected, found=found)
             done.shapes[shape] += 1
             yield b"%08d_%s" % (number, os.fsencode(image.name)), value
 

@@ -1,7 +1,5 @@
 """Databases of Datum records, indexed in the order of their keys: LMDB, and the code that LevelDB shares with it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +9,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Details, Where
+from ..errors import CaffeliteError, Details, Where, closed_on_failure
 from .images import decode
 from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
@@ -144,12 +142,9 @@ class Database(Datums):
     def __init__(self, path: Path, color: bool | None = None):
         super().__init__(path, color)
         self._lmdb = Lmdb(path)
-        try:
+        with closed_on_failure(self):
             self.length = self._lmdb.length
             self.look()
-        except BaseException:
-            self.close()
-            raise
 
     def walk(self, start: int) -> Iterator[Record]:
         return self._lmdb.walk(start)

@@ -3,8 +3,6 @@
 They are raw words of Philox 4x64 (Salmon et al., 2011), which are the same in every release of NumPy.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Writes blobs of a net, batch by batch, to LMDB, HDF5 or npz."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,9 +35,8 @@ def _database(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool, ba
     [(name, shape)] = shapes.items()
     if len(shape) > 3:
         remedy = "write hdf5 or npz"
-        raise Where(str(path)).error(
-            f'a Datum cannot hold rows of "{name}"', expected="C×H×W", found="×".join(map(str, shape)), remedy=remedy
-        )
+        what = f'a Datum cannot hold rows of "{name}"'
+        raise Where(str(path)).error(what, expected="C×H×W", found="×".join(map(str, shape)), remedy=remedy)
     channels, height, width = (*shape, 1, 1, 1)[:3]
     written = 0
     with BACKENDS[backend](path, force=force) as put:

@@ -1,7 +1,5 @@
 """Samples from image files: from a list, a folder of class folders, or tar files in WebDataset's format."""
 
-from __future__ import annotations
-
 import glob
 import math
 import os
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import inputs
-from ..errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Where, closed_on_failure
 from . import tar
 from .convert import CUT, is_cut
 from .database import EXACT_LABELS
@@ -29,7 +27,7 @@ LABEL_BYTES = 1 << 16  # limit for a .cls file; a label has a few digits
 
 
 class Pictures(Samples[bytes]):
-    """Image files, decoded to 3 channels or to 1 and resized as in Caffe; a kind of it implements `read` and `place`.
+    """Image files, decoded to 3 channels or to 1 and resized as in Caffe; a kind of it implements `_read` and `place`.
 
     size: height and width, 0 for as they are. Errors: a file that cannot be read, is empty, is cut short or is no
     image.
@@ -41,7 +39,13 @@ class Pictures(Samples[bytes]):
         self._labels, self.color, self.size = labels, color, size
         self.label_shape = np.shape(labels)[1:]
         self.length = len(labels)
-        self.first, _ = self.image(0, self.read(np.zeros(1, int))[0])
+        self.first, _ = self.image(0, self._read(0))
+
+    def read(self, indices: np.ndarray) -> Sequence[bytes]:
+        return [self._read(number) for number in indices.tolist()]
+
+    def _read(self, number: int) -> bytes:
+        raise NotImplementedError
 
     def place(self, number: int) -> tuple[str, Where]:
         """A sample's file, and where it is named."""
@@ -77,18 +81,10 @@ class Files(Pictures):
     in place of the labels of the list."""
 
     def __init__(
-        self,
-        listed: Sequence[Listed],
-        root: str,
-        color: bool,
-        size: tuple[int, int],
-        values: np.ndarray | None = None,
+        self, listed: Sequence[Listed], root: str, color: bool, size: tuple[int, int], values: np.ndarray | None = None
     ):
         self._listed, self._root = listed, root
         super().__init__([image.label for image in listed] if values is None else values, color, size)
-
-    def read(self, indices: np.ndarray) -> Sequence[bytes]:
-        return [self._read(number) for number in indices.tolist()]
 
     def place(self, number: int) -> tuple[str, Where]:
         return self._root + self._listed[number].name, self._listed[number].where
@@ -126,7 +122,7 @@ class Shards(Pictures):
         self._files: dict[int, FileIO] = {}  # of archives on disk
         self._parts: list[tuple[int, str, int, int]] = []  # archive, name, offset and bytes of each image
         labels = []
-        try:
+        with closed_on_failure(self):
             for archive_index in range(len(archives)):
                 for label, name, offset, count in self._index(archive_index):
                     labels.append(label)
@@ -134,9 +130,6 @@ class Shards(Pictures):
             if not labels:
                 raise Where(_text(archives[0])).error("no samples in any archive")
             super().__init__(labels, color, size)
-        except BaseException:
-            self.close()
-            raise
 
     def _index(self, archive_index: int) -> list[tuple[int, str, int, int]]:
         """Label, name, offset and bytes of each image of an archive."""
@@ -155,9 +148,6 @@ class Shards(Pictures):
                 expected="a .tar",
                 remedy="unpack it with gunzip or the like" if packed else None,
             ) from None
-
-    def read(self, indices: np.ndarray) -> Sequence[bytes]:
-        return [self._read(number) for number in indices.tolist()]
 
     def _read(self, number: int) -> bytes:
         archive_index, _, offset, size = self._parts[number]

@@ -1,7 +1,5 @@
 """What a data set is known by, so that a resumed run notices that it has changed: a few facts in words."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

@@ -1,8 +1,6 @@
 """Printed digits, drawn without a font: skeletons of the forms that printers use, under pens of many weights, widths
 and slants."""
 
-from __future__ import annotations
-
 import numpy as np
 
 SIDE, TALL = 28, 20  # pixels: of an image, and of a digit's longer side in its middle
@@ -108,9 +106,8 @@ def draw(digit: int, rng: np.random.Generator) -> np.ndarray:
     chance."""
     forms = FORMS[digit]
     strokes = forms[rng.integers(len(forms))]
-    pen = np.array([1, rng.uniform(0.4, 1.1)]) * rng.uniform(
-        0.02, 0.13
-    )  # half its width and height: most pens are broader than tall
+    # Half its width and height: most pens are broader than tall.
+    pen = np.array([1, rng.uniform(0.4, 1.1)]) * rng.uniform(0.02, 0.13)
     wide, slant, turn = rng.uniform(0.7, 1.3), rng.choice([0, rng.uniform(-0.1, 0.35)]), np.radians(rng.uniform(-7, 7))
     shape = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]) @ np.array([[wide, -slant], [0, 1]])
     strayed = [stroke + _stray(stroke, rng.uniform(0, 0.03), rng.uniform(0, 2 * np.pi, 2)) for stroke in strokes]
@@ -133,17 +130,12 @@ def _ink(starts: np.ndarray, ends: np.ndarray, pen: np.ndarray, soft: float) -> 
     """Segments about the image's middle, in pixels, under an elliptic pen. soft: pixels of its edge, from full ink to
     none."""
     centres = np.arange(SIDE, dtype=np.float32) + 0.5 - SIDE / 2
-    (x, y), (ax, ay) = (
-        (starts / pen).T.astype(np.float32),
-        ((ends - starts) / pen).T.astype(np.float32),
-    )  # the pen is round in these units
-    dx, dy = (
-        centres[None, :, None] / np.float32(pen[0]) - x,
-        centres[:, None, None] / np.float32(pen[1]) - y,
-    )  # pixel less start
-    share = ((dx * ax + dy * ay) / np.maximum(ax * ax + ay * ay, 1e-9)).clip(
-        0, 1
-    )  # the relative position of the nearest point on a segment
+    x, y = (starts / pen).T.astype(np.float32)  # the pen is round in these units
+    ax, ay = ((ends - starts) / pen).T.astype(np.float32)
+    dx = centres[None, :, None] / np.float32(pen[0]) - x  # pixel less start
+    dy = centres[:, None, None] / np.float32(pen[1]) - y
+    # The relative position of the nearest point on a segment.
+    share = ((dx * ax + dy * ay) / np.maximum(ax * ax + ay * ay, 1e-9)).clip(0, 1)
     far = np.sqrt(((dx - share * ax) ** 2 + (dy - share * ay) ** 2).min(-1))
     ink = (0.5 + (1 - far) * pen.min() / soft).clip(0, 1)
     return np.rint(255 * ink / ink.max()).astype(np.uint8)

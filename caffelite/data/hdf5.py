@@ -1,7 +1,5 @@
 """HDF5Data: rows of HDF5 files named in a list file; and all rows of such files."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -91,9 +89,8 @@ class HDF5Source(Source):
             mine = np.flatnonzero(file_indices == file_index)
             rows = indices[mine] - starts[file_index]
             resident = self._keep == len(self._files)
-            read = rows_of(self._files[file_index], self._tops, rows) if not resident else self._load(file_index)
-            for values, array in zip(read, batch.arrays, strict=True):
-                array[mine] = values[rows] if resident else values
+            for values, array in zip(self._values(file_index, rows, resident), batch.arrays, strict=True):
+                array[mine] = values
 
     def _locate_rows(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first row of each file, and the file of each of these rows."""
@@ -156,12 +153,15 @@ class HDF5Source(Source):
         return self._rows[2]
 
     def _copy(self, file_index: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
-        if self._files[file_index].rows * self._row_bytes <= RESIDENT_BYTES:
-            arrays = [values[rows] for values in self._load(file_index)]
-        else:  # too large for memory
-            arrays = rows_of(self._files[file_index], self._tops, rows)
-        for values, array in zip(arrays, out, strict=True):
+        whole = self._files[file_index].rows * self._row_bytes <= RESIDENT_BYTES
+        for values, array in zip(self._values(file_index, rows, whole), out, strict=True):
             array[...] = values
+
+    def _values(self, file_index: int, rows: slice | np.ndarray, whole: bool) -> list[np.ndarray]:
+        """Rows of a file for each top. whole: through memory that holds the whole file."""
+        if whole:
+            return [values[rows] for values in self._load(file_index)]
+        return rows_of(self._files[file_index], self._tops, rows)
 
     def _load(self, file_index: int) -> list[np.ndarray]:
         if file_index not in self._loaded:
@@ -179,12 +179,7 @@ class HDF5Source(Source):
         resident = self._keep == len(self._files)
         for file_index in np.unique(file_indices).tolist():
             rows = indices[file_indices == file_index] - starts[file_index]
-            read = (
-                [values[rows] for values in self._load(file_index)]
-                if resident
-                else rows_of(self._files[file_index], self._tops, rows)
-            )
-            for top, values in zip(self._tops, read, strict=True):
+            for top, values in zip(self._tops, self._values(file_index, rows, resident), strict=True):
                 contents_of[top].append(values)
         contents = {f'content of "{top}"': digest(contents_of[top]) for top in self._tops}
         facts = {**super().facts(), "files": str(len(self._files)), **contents}
@@ -243,13 +238,9 @@ def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     named = []
     for number, line in enumerate(lines, 1):
         if name := line.strip():
-            path, near_list = Path(name), listing.parent / name
-            named.append(
-                (
-                    near_list if not os.path.exists(path) and os.path.exists(near_list) else path,
-                    Where(os.fspath(listing), number),
-                )
-            )
+            near_list = listing.parent / name
+            path = near_list if not os.path.exists(name) and os.path.exists(near_list) else Path(name)
+            named.append((path, Where(os.fspath(listing), number)))
     return named
 
 

@@ -6,8 +6,6 @@ output; the numbers of a "read" follow its answer. An answer with "error" is the
 the library in any state. It imports nothing of caffelite, so that it starts fast.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -4,8 +4,6 @@ any amount of memory.
 One such process serves all sources of this process and ends with it. After an error a new one replaces it.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

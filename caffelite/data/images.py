@@ -4,8 +4,6 @@ Before a library decodes an image, the lengths and sizes that the file states ar
 without a look at the file.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable
@@ -177,16 +175,10 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     except ImportError:
         return _with_pillow(content, color)
     flag = {True: cv2.IMREAD_COLOR, False: cv2.IMREAD_GRAYSCALE, None: cv2.IMREAD_UNCHANGED}[color]
-    try:
-        image = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
-    except cv2.error as mistake:  # of sizes beyond its limits
-        raise ValueError(f"not an image that can be decoded ({mistake.err or mistake})") from None
-    if image is None:
-        raise ValueError("not an image that can be decoded")
+    image = _with_opencv(cv2, content, flag)
     if image.dtype != np.uint8:
-        raise ValueError(
-            f"{EIGHT_BITS}: {8 * image.dtype.itemsize} bits; set force_color or force_gray to have it brought to 8"
-        )
+        what = f"{EIGHT_BITS}: {8 * image.dtype.itemsize} bits; set force_color or force_gray to have it brought to 8"
+        raise ValueError(what)
     return np.atleast_3d(image).transpose(2, 0, 1)
 
 
@@ -201,16 +193,21 @@ def decode_labels(content: bytes) -> np.ndarray:
     if content[:8] == PNG and content[25:26] == b"\3":
         return _palette_numbers(content)
     cv2 = opencv("label images")
-    try:
-        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
-    except cv2.error as mistake:
-        raise ValueError(f"not an image that can be decoded ({mistake.err or mistake})") from None
-    if image is None:
-        raise ValueError("not an image that can be decoded")
+    image = _with_opencv(cv2, content, cv2.IMREAD_UNCHANGED)
     if image.ndim == 3 and image.shape[2] >= 3 and (image[..., 1:3] == image[..., :1]).all():
         image = image[..., 0]
     if image.ndim != 2 or image.dtype not in (np.uint8, np.uint16):
         raise ValueError("not labels: it has colours; expected one channel, or a palette, of 8 or 16 bits")
+    return image
+
+
+def _with_opencv(cv2: ModuleType, content: bytes, flag: int) -> np.ndarray:
+    try:
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), flag) if content else None
+    except cv2.error as mistake:  # of sizes beyond its limits
+        raise ValueError(f"not an image that can be decoded ({mistake.err or mistake})") from None
+    if image is None:
+        raise ValueError("not an image that can be decoded")
     return image
 
 

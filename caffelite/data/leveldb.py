@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import CaffeliteError, Where, message_of, missing_extra
+from ..errors import CaffeliteError, Where, closed_on_failure, message_of, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
 
@@ -40,10 +40,7 @@ class Tables:
         self._left -= records
         if self._left > 0:
             return
-        with (
-            suppress(OSError),
-            os.scandir(self._path) as entries,
-        ):  # of a folder that was moved the library has the files open
+        with suppress(OSError), os.scandir(self._path) as entries:  # one that was moved: the library has the files open
             for entry in entries:
                 if entry.name.endswith((".ldb", ".sst")):
                     with suppress(OSError):
@@ -67,14 +64,11 @@ class LevelDB(Datums):
     def __init__(self, path: Path, color: bool | None = None):
         super().__init__(path, color)
         self._db, self._is_open = _open(path), True
-        try:
+        with closed_on_failure(self):
             self._tables = Tables(path)
             self._keys = list(self._trying(lambda: self._db.iterator(include_value=False, verify_checksums=True)))
             self.length = len(self._keys)
             self.look()
-        except BaseException:
-            self.close()
-            raise
 
     def _trying(self, iterate: Callable[[], plyvel.Iterator]) -> Iterator:
         import plyvel
@@ -114,7 +108,7 @@ class LevelDB(Datums):
 
 def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
     """The error of a LevelDB that is damaged."""
-    return CaffeliteError(f"cannot read the LevelDB: {message_of(mistake)}", where=Where(str(path)), remedy=ANEW)
+    return Where(str(path)).error(f"cannot read the LevelDB: {message_of(mistake)}", remedy=ANEW)
 
 
 # A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.
@@ -137,9 +131,8 @@ def _open(path: Path) -> plyvel.DB:
             except (plyvel.Error, OSError) as mistake:
                 reason = message_of(mistake)
                 busy = "only one process can read a LevelDB: end the other one, or convert it to LMDB"
-                raise where.error(
-                    f"cannot open the LevelDB: {reason}", remedy=busy if "lock" in reason else ANEW
-                ) from None
+                what = f"cannot open the LevelDB: {reason}"
+                raise where.error(what, remedy=busy if "lock" in reason else ANEW) from None
         _opened[identity][1] += 1
         return _opened[identity][0]
 

@@ -1,7 +1,5 @@
 """Finds the images of a data set: list files, and folders of class folders."""
 
-from __future__ import annotations
-
 import csv
 import logging
 import math
@@ -69,17 +67,13 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
         if not parts:
             continue
         if len(parts) == 1:
-            mistakes.add(
-                CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"')
-            )
+            mistakes.add(where.error("no label", expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"'))
         elif (label := whole_number(parts[1])) is None:
-            found = f'"{shortened(parts[1])}"'
-            mistakes.add(CaffeliteError("the label is no number", where=where, expected="an integer", found=found))
+            label_text = f'"{shortened(parts[1])}"'
+            mistakes.add(where.error("the label is no number", expected="an integer", found=label_text))
         elif abs(label) > EXACT_LABELS:
-            found = shortened(parts[1])
-            mistakes.add(
-                CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=found)
-            )
+            expected = f"at most {EXACT_LABELS}"
+            mistakes.add(where.error("the label is too large", expected=expected, found=shortened(parts[1])))
         else:
             listed.append(Listed(parts[0], label, where))
         if len(mistakes.mistakes) == MOST_MISTAKES:
@@ -119,18 +113,12 @@ def list_classes(
     mistakes, listed = Collector(), []
     label = {name: number for number, name in enumerate(classes)}
     for name in sorted(set(folders) - set(classes)):
-        mistakes.add(
-            CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}")
-        )
+        mistakes.add(Where(f"{where}/{name}").error("another class", expected=f"one of {', '.join(classes)}"))
     for p in parts:
         where_it_is = Where(f"{where}/{'/'.join(p)}")
-        strange = (
-            "a file that is in no class folder"
-            if len(p) <= around + 1
-            else "not an image by its name"
-            if not _is_image(p)
-            else None
-        )
+        strange = None if _is_image(p) else "not an image by its name"
+        if len(p) <= around + 1:
+            strange = "a file that is in no class folder"
         if not strange:
             listed.append(Listed("/".join(p), label.get(p[around], 0), where_it_is))
         elif left_out is not None:
@@ -139,9 +127,8 @@ def list_classes(
             mistakes.add(CaffeliteError(strange, where=where_it_is, remedy=remedy))
     mistakes.raise_any()
     if not listed:
-        raise Where(where).error(
-            "no images in the class folders", expected=f"files that end with {', '.join(sorted(IMAGES))}"
-        )
+        what = "no images in the class folders"
+        raise Where(where).error(what, expected=f"files that end with {', '.join(sorted(IMAGES))}")
     return listed, classes
 
 
@@ -181,7 +168,7 @@ def split(listed: Sequence[Listed], share: float, seed: int) -> tuple[list[Liste
 
 def files_below(folder: str | os.PathLike) -> list[str]:
     """Every file in a folder and its folders, by its name from there. Errors: not a folder; a class folder that is
-    empty."""
+    empty; a link to a folder that it is in."""
     folder = Path(folder)
     if not folder.is_dir():
         near = did_you_mean(folder.name, (p.name for p in folder.parent.glob("*/"))) if folder.parent.is_dir() else None
@@ -191,6 +178,9 @@ def files_below(folder: str | os.PathLike) -> list[str]:
         below = os.path.relpath(parent, folder)
         if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
             raise Where(parent).error("the folder is empty", remedy="remove it, or put its images there")
+        for path in (os.path.join(parent, name) for name in folders):
+            if os.path.islink(path) and Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(path)):
+                raise Where(path).error("a link to a folder that it is in", remedy="remove the link")
         names += [os.path.normpath(os.path.join(below, file)).replace(os.sep, "/") for file in files]
     return names
 

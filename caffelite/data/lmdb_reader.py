@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Where, closed_on_failure
 
 _BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those of its type
 _BIG, _SUBDATA, _DUPLICATES = 1, 2, 4  # flags of a node
@@ -79,7 +79,7 @@ class Pages:
     def __init__(self, path: Path, transaction: int | None = None):
         self._file = inputs.open_descriptor(path)
         self.close = weakref.finalize(self, os.close, self._file)  # a net that is not closed leaves no file open
-        try:
+        with closed_on_failure(self):
             self._size = os.fstat(self._file).st_size
             metas = self._metas()
             self.meta = max(metas, key=lambda meta: meta.transaction)
@@ -97,9 +97,6 @@ class Pages:
             self._waiting, self._locating = [(self.meta.root, 1)], Lock()  # pages with leaf pages to be located: levels
             self._seen: set[int] = set()
             self._leaf = _Leaf(0, range(0), b"", 0)  # the one that was read last
-        except BaseException:
-            self.close()
-            raise
 
     def check_unchanged(self, retained: bool) -> None:
         """Raises Changed where the pages that were read so far may hold what a later transaction wrote.
@@ -223,9 +220,8 @@ class Pages:
         if stated != number or flags & _KINDS != kind:
             raise Damaged(f"page {number} is not what it should be (number {stated}, kind {flags:#x})")
         if lower < _START or lower > upper or upper > most or lower & 1:
-            raise Damaged(
-                f"page {number} states that its nodes start at {upper}, and that their offsets end at {lower}"
-            )
+            what = f"page {number} states that its nodes start at {upper}, and that their offsets end at {lower}"
+            raise Damaged(what)
         return lower, upper
 
     def _page(self, number: int, kind: int) -> tuple[bytes, int, int]:

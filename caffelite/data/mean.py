@@ -1,7 +1,5 @@
 """The mean image of a data set."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Mixup (Zhang et al. 2018): pairs of samples are mixed, and so are their labels, as distributions over the classes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import caffelite_pb2 as pb

@@ -3,8 +3,6 @@
 A pair is a function of the seed, the split ("train", "test") and its index.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .images import opencv

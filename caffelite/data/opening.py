@@ -1,13 +1,11 @@
 """What data layers of several types read and check alike when they open their data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator
+from ..errors import CaffeliteError, Locator, closed_on_failure
 from ..layers import REGISTRY
 from ..prototxt import resolve, say_once
 from .draws import below, key, per_sample
@@ -19,13 +17,8 @@ from .remote_shards import is_remote
 from .samples import DataSource, Samples
 from .transforms import Transform
 
-MADE_BY = {
-    "mnist": "mnist",
-    "digits": "digits",
-    "logreg": "blobs",
-    "words": "words",
-    "motions": "motions",
-}  # how a set's name starts: the dataset command that makes it
+# How a set's name starts: the dataset command that makes it.
+MADE_BY = {"mnist": "mnist", "digits": "digits", "logreg": "blobs", "words": "words", "motions": "motions"}
 
 
 def sample_order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
@@ -51,7 +44,7 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
         if name in fields:
             say_once(f"{locate('transform_param', name)}: {name} acts on AnnotatedData only: it has no effect here")
     samples = open_samples()
-    try:
+    with closed_on_failure(samples):
         keyed = key(seed, layer.name, "transform")
         transform = Transform(layer.transform_param, phase, samples.first.shape, locate.at("transform_param"), keyed)
         order = sample_order(layer, param, samples.length, seed)
@@ -68,17 +61,13 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
         if isinstance(source, MixedSource):
             source.set_mixup(layer, locate, key(seed, layer.name, "mixup"))
         return source
-    except BaseException:
-        samples.close()
-        raise
 
 
 def check_tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
     if not layer.top or most and len(layer.top) > most:
         expected = f"1 to {most}" if most else "at least 1"
-        raise locate.error(
-            f'layer "{layer.name}": wrong number of tops', "top", expected=expected, found=len(layer.top)
-        )
+        what = f'layer "{layer.name}": wrong number of tops'
+        raise locate.error(what, "top", expected=expected, found=len(layer.top))
     return len(layer.top)
 
 
@@ -109,11 +98,9 @@ def named_path(name: str, field: str, locate: Locator) -> Path:
 def root_folder_of(folder: str, locate: Locator) -> str:
     """Put before each name as it is written; from the prototxt's folder where there is no such folder here."""
     sibling = Path(locate.file).parent / folder
-    return (
-        f"{sibling}{'/' * folder.endswith('/')}"
-        if folder and not os.path.exists(folder) and os.path.exists(sibling)
-        else folder
-    )
+    if folder and not os.path.exists(folder) and os.path.exists(sibling):
+        return f"{sibling}{'/' * folder.endswith('/')}"
+    return folder
 
 
 def check_size(size: tuple[int, int], locate: Locator) -> None:

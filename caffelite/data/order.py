@@ -1,7 +1,5 @@
 """The order of samples: a pure function of the position."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

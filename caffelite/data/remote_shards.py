@@ -3,8 +3,6 @@
 A shard that the cache had to give up is copied again when it is needed. Several processes of a machine share the cache.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Repeats the first few batches of a source, to test whether a net can overfit them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .pipeline import Batch, Source

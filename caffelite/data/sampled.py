@@ -1,7 +1,5 @@
 """A data layer of the user's, which gives its samples one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import Locator
+from ..errors import Locator, closed_on_failure
 from ..layers import fillers
 from ..layers.data import Feed, no_files
 from .draws import key
@@ -63,7 +61,7 @@ class SampledSource(Source):
     def __init__(self, layer: DataLayer, seed: int):
         size = layer.samples_per_batch()
         layer.open()
-        try:
+        with closed_on_failure(layer):
             length = layer.length()
             if length < 1:
                 raise layer.error("has no samples", expected="a length of 1 or more", found=length)
@@ -71,9 +69,6 @@ class SampledSource(Source):
             shuffle = key(seed, layer.name, "shuffle") if layer.shuffles() else None
             self._order = Order(length, shuffle)
             self._first = [value.shape for value in self._values(0, 0)]
-        except BaseException:
-            layer.close()
-            raise
         shapes = [(size, *shape) for shape in self._first]
         super().__init__(shapes, length, layer.spec.data_param.prefetch, workers())
 

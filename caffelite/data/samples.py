@@ -1,7 +1,5 @@
 """Samples: images with labels, by index; and the source that returns batches of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ An image is a function of the seed, the part ("train", "test") and its index, so
 a smaller one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,10 +80,8 @@ def draw(seed: int, subset: str, index: int, size: int) -> Sample:
         if placed is None:
             continue
         label, corners = placed
-        (left, top), (right, bottom) = (
-            np.floor(corners.min(0)).astype(int).clip(0),
-            np.ceil(corners.max(0)).astype(int).clip(None, size),
-        )
+        left, top = np.floor(corners.min(0)).astype(int).clip(0)
+        right, bottom = np.ceil(corners.max(0)).astype(int).clip(None, size)
         window = slice(top, bottom), slice(left, right)
         cover = _cover(corners - (left, top), bottom - top, right - left)
         inside = cover >= 0.5

@@ -1,7 +1,5 @@
 """A contact sheet: many images and their labels in one picture."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -1,11 +1,9 @@
 """Opens the source behind a data layer, which its type declares."""
 
-from __future__ import annotations
-
 import math
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from ..layers import REGISTRY
 from ..layers.data import Feed
 from .mixup import mixes
@@ -31,11 +29,7 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     for shape in source.shapes:
         if math.prod(shape) > MOST_VALUES:
             source.close()
-            raise CaffeliteError(
-                f'a batch of layer "{layer.name}" is too large',
-                where=locate(kind.field, "batch_size"),
-                expected=f"at most {MOST_VALUES} values",
-                found=dimensions(shape),
-                remedy="lower batch_size",
-            )
+            where, expected = locate(kind.field, "batch_size"), f"at most {MOST_VALUES} values"
+            what = f'a batch of layer "{layer.name}" is too large'
+            raise where.error(what, expected=expected, found=dimensions(shape), remedy="lower batch_size")
     return source

@@ -1,7 +1,5 @@
 """The stored samples of a data layer, by number: for tools that show samples after the net is gone."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

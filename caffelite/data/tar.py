@@ -1,7 +1,5 @@
 """Lists the files of a tar archive and follows hard and symbolic links inside it."""
 
-from __future__ import annotations
-
 import lzma
 import os
 import tarfile
@@ -64,7 +62,7 @@ def files(archive: tarfile.TarFile) -> Iterator[tuple[str, tarfile.TarInfo | Non
     table: dict[str, tarfile.TarInfo] = {}
     for member in archive:
         if member.isfile() or member.islnk() or member.issym():
-            table[_normal(member.name)] = member
+            table[os.path.normpath(member.name.lstrip("/")).removeprefix("./")] = member
         if len(table) > MOST_NAMES:
             raise tarfile.ReadError(f"more than {MOST_NAMES} files")
     folders = {parent for name in table for parent in _parents(name)}
@@ -84,10 +82,6 @@ def files(archive: tarfile.TarFile) -> Iterator[tuple[str, tarfile.TarInfo | Non
                     yield f"{name}/{other[len(target) + 1 :]}", table.get(real or "")
         else:
             yield name, table.get(target or "")
-
-
-def _normal(name: str) -> str:
-    return os.path.normpath(name.lstrip("/")).removeprefix("./")
 
 
 def _parents(name: str) -> Iterator[str]:

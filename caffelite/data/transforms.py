@@ -1,7 +1,5 @@
 """The transform of an image: augmentation, then mean, crop, mirror and scale in Caffe's order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,9 +86,8 @@ class Transform:
             remedy = (
                 "where records are encoded, force_color makes all of 3 channels" if shape[0] != self._input[0] else None
             )
-            raise CaffeliteError(
-                "images differ in shape", expected=_times(self._input), found=_times(shape), remedy=remedy
-            )
+            what = "images differ in shape"
+            raise CaffeliteError(what, expected=_times(self._input), found=_times(shape), remedy=remedy)
 
     def __call__(self, images: np.ndarray | Sequence[np.ndarray], position: int, out: np.ndarray) -> None:
         """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; position: the run's number of the first of
@@ -155,11 +152,9 @@ class Transform:
 
     def _corners(self, draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         margin = np.maximum(sizes - self.shape[1:], 0)
-        return (
-            below(draws[:, 1:3], margin + 1).astype(int)
-            if self._random_crop
-            else np.repeat(margin // 2, len(draws) // len(margin), 0)
-        )
+        if self._random_crop:
+            return below(draws[:, 1:3], margin + 1).astype(int)
+        return np.repeat(margin // 2, len(draws) // len(margin), 0)
 
     def _window(self, images: np.ndarray, top: int, left: int, flip: int, out: np.ndarray) -> None:
         step = (..., slice(None, None, -1 if flip else None))
@@ -181,9 +176,8 @@ class Transform:
         if param.mean_file:
             if not self._augmentation.resizes:
                 return read_mean(param.mean_file, shape, self.locate)
-            mean = read_mean(
-                param.mean_file, self.shape, self.locate, larger=True
-            )  # of images of any size, as in NVCaffe its middle
+            # Of images of any size, as in NVCaffe its middle.
+            mean = read_mean(param.mean_file, self.shape, self.locate, larger=True)
             top, left = (np.array(mean.shape[1:]) - self.shape[1:]) // 2
             return mean[:, top : top + self.shape[1], left : left + self.shape[2]]
         if not param.mean_value:
@@ -223,9 +217,8 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     except OSError as mistake:
         raise where.error(f'cannot read mean_file "{path}": {mistake.strerror}') from None
     except Damaged as damage:
-        raise Where(str(file)).error(
-            f"not a mean file: {damage}", expected="a binary BlobProto", remedy=f"named at {where}"
-        ) from None
+        what = f"not a mean file: {damage}"
+        raise Where(str(file)).error(what, expected="a binary BlobProto", remedy=f"named at {where}") from None
     if not np.isfinite(values).all():
         raise Where(str(file)).error("the mean image holds NaN or infinity", remedy=f"named at {where}")
     axes = values.shape

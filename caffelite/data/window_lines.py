@@ -1,7 +1,5 @@
 """Lists of images with windows: for each image "# index", its path, its sides, and rows of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 A line is a function of the seed, the split ("train", "test") and its index.
 """
 
-from __future__ import annotations
-
 from string import ascii_lowercase
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a data set gets its final name when it is complete."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os
@@ -222,9 +220,8 @@ def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
 
 def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
     if image.ndim != 3 or image.dtype != np.uint8:
-        raise Where(str(path)).error(
-            f"sample {index}", expected="C×H×W of uint8", found=f"{image.shape} of {image.dtype}"
-        )
+        what = f"sample {index}"
+        raise Where(str(path)).error(what, expected="C×H×W of uint8", found=f"{image.shape} of {image.dtype}")
     channels, height, width = image.shape
     return pb.Datum(
         channels=channels, height=height, width=width, data=image.tobytes(), label=int(label)
@@ -254,6 +251,5 @@ def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:
             db.set_mapsize(2 * db.info()["map_size"])
         except lmdb.BadValsizeError:
             found = f'"{key.decode(errors="backslashreplace")}"'
-            raise Where(str(path)).error(
-                "LMDB does not take this key", expected="1 to 511 bytes", found=found
-            ) from None
+            what = "LMDB does not take this key"
+            raise Where(str(path)).error(what, expected="1 to 511 bytes", found=found) from None

@@ -1,7 +1,5 @@
 """Draws answers on images: labels, or the classes of pixels; and a contact sheet of all images."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

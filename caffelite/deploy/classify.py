@@ -1,7 +1,5 @@
 """Classifies images with a deploy net: its preprocessing, labels and output."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

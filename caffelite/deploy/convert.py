@@ -1,8 +1,6 @@
 """Converts a train net to a deploy net: the layers from data to scores, with probabilities instead of losses; and
 checks both against each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -69,9 +67,8 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
             else _bare(node.layer.spec)
         )
     if not any(isinstance(node.layer, Feeding) for node in needed):
-        raise CaffeliteError(
-            "the outputs do not depend on any data", found=", ".join(value.name for value, _ in scores)
-        )
+        what = "the outputs do not depend on any data"
+        raise CaffeliteError(what, found=", ".join(value.name for value, _ in scores))
     outputs, taken = [], set(graph.values)
     for value, loss in scores:
         kind = Compares.of(loss.layer.spec.type).probability if loss else None
@@ -101,9 +98,8 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
 
 def _value(graph: Graph, name: str) -> Value:
     if name not in graph.values:
-        raise CaffeliteError(
-            f'the net has no blob "{name}"', expected="one of its blobs", remedy=did_you_mean(name, graph.values)
-        )
+        what = f'the net has no blob "{name}"'
+        raise CaffeliteError(what, expected="one of its blobs", remedy=did_you_mean(name, graph.values))
     return graph.values[name]
 
 

@@ -1,7 +1,5 @@
 """Detects objects in images with a deploy net: its preprocessing, the names of its classes, boxes in pixels."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from copy import deepcopy

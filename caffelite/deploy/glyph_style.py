@@ -1,8 +1,6 @@
 """Pictures of single glyphs (digits, letters): measures the background, size and centre of a data set's glyphs, and
 normalises a picture to match."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ After Deng, Krause, Berg, Fei-Fei: Hedging your bets, optimizing accuracy-specif
 recognition, 2012.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +57,8 @@ class Hierarchy:
                 self.members.append(members)
                 open_groups.append((indent, members))
             elif name not in known:
-                raise Where(str(path), number, indent + 1).error(
-                    "neither a class nor a group", found=name, remedy=did_you_mean(name, known)
-                )
+                what = "neither a class nor a group"
+                raise Where(str(path), number, indent + 1).error(what, found=name, remedy=did_you_mean(name, known))
             else:
                 for _, members in open_groups:
                     members.add(known[name])

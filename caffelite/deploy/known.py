@@ -1,7 +1,5 @@
 """Images whose answers are known: lists and tables, as ImageData reads them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Converts images to a net's input: channels, size, background, then mean, crop and scale as for the training data."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
@@ -217,12 +215,8 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
         expected = "H×W, or H×W×C with channels blue, green, red, as cv2.imread gives it"
         raise CaffeliteError("this array is no picture", expected=expected, found=found)
     if array.dtype != np.uint8:
-        raise CaffeliteError(
-            "a picture's pixels are bytes, 0 to 255",
-            expected="uint8",
-            found=found,
-            remedy="convert it: (255 * x).astype('uint8')",
-        )
+        what, remedy = "a picture's pixels are bytes, 0 to 255", "convert it: (255 * x).astype('uint8')"
+        raise CaffeliteError(what, expected="uint8", found=found, remedy=remedy)
     return images.with_channels(images.channels_first(array), color)
 
 

@@ -4,8 +4,6 @@ Formats: docs.pytorch.org/docs/stable/notes/serialization.html (a zip of one pic
 github.com/huggingface/safetensors (a JSON header, then the values); onnx.ai (initializers of a graph).
 """
 
-from __future__ import annotations
-
 import collections
 import io
 import json
@@ -441,11 +439,8 @@ def _weights(node: Node, module: Module) -> list[np.ndarray]:
         del blobs[1]
     others = [kind for kind in module.tensors if kind not in ("weight", "bias", *STATISTICS)]
     if len(blobs) != len(specs) or others:
-        raise node.layer.locate.error(
-            f'layer "{node.name}" ({node.layer.spec.type}) does not fit module {module.name}',
-            expected=f"{len(specs)} parameters",
-            found=", ".join(module.tensors),
-        )
+        what = f'layer "{node.name}" ({node.layer.spec.type}) does not fit module {module.name}'
+        raise node.layer.locate.error(what, expected=f"{len(specs)} parameters", found=", ".join(module.tensors))
     if _other_form((False, tuple(specs[0].shape)))[1] == blobs[0].shape:
         blobs[0] = blobs[0].reshape(specs[0].shape)
     _check_shapes(node, module, blobs)
@@ -455,8 +450,5 @@ def _weights(node: Node, module: Module) -> list[np.ndarray]:
 def _check_shapes(node: Node, module: Module, blobs: Sequence[np.ndarray]) -> None:
     for spec, blob in zip(node.layer.param_blobs, blobs, strict=True):
         if tuple(spec.shape) != blob.shape:
-            raise node.layer.locate.error(
-                f'a parameter of layer "{node.name}" has not the shape that module {module.name} has',
-                expected=list(spec.shape),
-                found=list(blob.shape),
-            )
+            what = f'a parameter of layer "{node.name}" has not the shape that module {module.name} has'
+            raise node.layer.locate.error(what, expected=list(spec.shape), found=list(blob.shape))

@@ -1,8 +1,6 @@
 """Writes a net as an ONNX file, with the preprocessing of its pixels, and checks that onnxruntime computes the same
 numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -188,11 +186,8 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
             raise CaffeliteError(what, expected=list(mine.shape), found=list(theirs[name].shape))
         differences[name] = float(np.abs(mine - theirs[name]).max() / max(np.abs(mine).max(), 1e-30))
         if not differences[name] <= NEAR:  # so that NaN is a difference
-            raise CaffeliteError(
-                f'onnxruntime gets other numbers for "{name}"',
-                expected=f"within {NEAR:g}",
-                found=f"{differences[name]:.3g}",
-            )
+            what = f'onnxruntime gets other numbers for "{name}"'
+            raise CaffeliteError(what, expected=f"within {NEAR:g}", found=f"{differences[name]:.3g}")
     return Checked(differences, onnxruntime.__version__)
 
 
@@ -257,13 +252,8 @@ def _transform(node: Node, graph: Graph) -> Transform:
         layer.spec.transform_param, pb.TEST, (shape[1], *stored), layer.locate.at("transform_param"), key(0, layer.name)
     )
     if transform.shape != shape[1:]:
-        raise layer.error(
-            "transform_param and the input's shape differ",
-            "transform_param",
-            expected=list(shape[1:]),
-            found=list(transform.shape),
-            outer=True,
-        )
+        what, expected = "transform_param and the input's shape differ", list(shape[1:])
+        raise layer.error(what, "transform_param", expected=expected, found=list(transform.shape), outer=True)
     return transform
 
 

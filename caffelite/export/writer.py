@@ -67,19 +67,16 @@ class Writer:
         name = f"{label.node.name}.{label.index}" if label else f"{node.name}.{index}"
         if name in self.constants and self.constants[name].shape != array.shape:  # shared, and written otherwise here
             name = f"{name} {'x'.join(map(str, array.shape))}"
-        return self._store(name, array)
-
-    def array(self, name: str, values: np.ndarray) -> str:
-        """A constant with this name."""
-        return self._store(name, values)
+        return self.array(name, array)
 
     def scalar(self, value: float) -> str:
-        return self._store(f"number {float(value)!r}", np.array(value, np.float32))
+        return self.array(f"number {float(value)!r}", np.array(value, np.float32))
 
     def numbers(self, values: Sequence[int]) -> str:
-        return self._store(f"numbers {list(map(int, values))}", np.array(values, np.int64))
+        return self.array(f"numbers {list(map(int, values))}", np.array(values, np.int64))
 
-    def _store(self, name: str, array: np.ndarray) -> str:
+    def array(self, name: str, array: np.ndarray) -> str:
+        """A constant with this name."""
         self.constants.setdefault(name, np.ascontiguousarray(array))
         return name
 

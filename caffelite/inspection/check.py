@@ -1,7 +1,5 @@
 """Finds all errors and suspicious settings of nets and solvers in one pass."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -1,7 +1,5 @@
 """The multiply-adds, bytes and receptive fields of layers."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..layers.convolution import Deconvolution

@@ -1,7 +1,5 @@
 """Compares two nets: layers, settings, wiring, shapes, parameters, and which weights of one fit the other."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence

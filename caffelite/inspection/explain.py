@@ -1,7 +1,5 @@
 """Explains one layer: its shape, its parameters' initial values, whether it runs backward, its memory and fusion."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 
@@ -80,11 +78,8 @@ def _shape(node: Node) -> list[str]:
         param = layer.spec.HasField("transform_param") and (
             layer.spec.transform_param.crop_size or layer.spec.transform_param.crop_h
         )
-        return (
-            ["its shape is the batch size and that of a sample" + (", cropped by transform_param" if param else "")]
-            if node.tops
-            else []
-        )
+        cropped = ", cropped by transform_param" if param else ""
+        return [f"its shape is the batch size and that of a sample{cropped}"] if node.tops else []
     if window is not None and node.tops and not getattr(layer.p, "global_pooling", False):
         if hasattr(layer, "channels") and len(layer.param_blobs[0].shape) == 2:
             return ["there are no spatial axes: each sample is one place"]
@@ -184,10 +179,8 @@ def initial_values(blob: ParameterSpec) -> str:
     norm = pb.FillerParameter.VarianceNorm.Name(f.variance_norm).lower()
     sparse = ""
     if f.type == "xavier":
-        text, deviation = (
-            f"xavier: uniform within ±√(3 / {fan:g}) = ±{math.sqrt(3 / fan):.4g} ({norm})",
-            math.sqrt(1 / fan),
-        )
+        text = f"xavier: uniform within ±√(3 / {fan:g}) = ±{math.sqrt(3 / fan):.4g} ({norm})"
+        deviation = math.sqrt(1 / fan)
     elif f.type == "msra":
         deviation = f.scale * math.sqrt(2 / fan)
         text = f"msra: normal, √(2 / {fan:g}) = {deviation:.4g} ({norm})"

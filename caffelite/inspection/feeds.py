@@ -1,7 +1,5 @@
 """Finds the shapes of a net's data, also without the data: from the user, the data, or the fields of the data layer."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Set
@@ -151,7 +149,7 @@ class Feeds:
         name, at = spec.transform_param.mean_file, locate.at("transform_param")
         if not name or os.path.exists(prototxt.resolve(name, at)):
             return None
-        return CaffeliteError(f'mean_file "{name}" does not exist', where=at("mean_file"), remedy="correct the path")
+        return at.error(f'mean_file "{name}" does not exist', "mean_file", remedy="correct the path")
 
     def _stand_in(
         self,
@@ -189,13 +187,11 @@ class Feeds:
                     self.guessed.append((spec.name, top, shape, why))
             if shape is None:
                 self.assumed.append(top)
-                what, remedy = (
-                    f'layer "{spec.name}": the shape of "{top}" is not known without its data',
-                    f"give it, as in -shape {top}=3x227x227",
-                )
+                what = f'layer "{spec.name}": the shape of "{top}" is not known without its data'
+                remedy = f"give it, as in -shape {top}=3x227x227"
                 self.unshaped.append((spec.name, top))
                 if unknown is None:
-                    unknown = CaffeliteError(what, where=locate("top", i), remedy=remedy)
+                    unknown = locate.error(what, "top", i, remedy=remedy)
                     self.missing.append(unknown)
             shapes.append(_batched(spec, i, batch, shape or ()))
         if unknown is not None:

@@ -1,7 +1,5 @@
 """Finds suspicious settings in a net or a solver that runs."""
 
-from __future__ import annotations
-
 import math
 import os
 
@@ -47,11 +45,8 @@ def solver(reading: Reading, findings: Findings) -> None:
                 )
     _unreachable(p, locate, findings)
     if p.test_interval and not p.test_iter:
-        findings.lint(
-            "test_interval without test_iter: nothing is tested",
-            locate("test_interval"),
-            remedy="set test_iter, or drop it",
-        )
+        what = "test_interval without test_iter: nothing is tested"
+        findings.lint(what, locate("test_interval"), remedy="set test_iter, or drop it")
     folder = p.snapshot_prefix
     if (p.snapshot or p.snapshot_after_train) and folder and not folder.endswith("/") and os.path.isdir(folder):
         what = f"snapshot_prefix {folder} is a folder: snapshots and records are written into it, next to its files"
@@ -80,12 +75,8 @@ def _unreachable(p: pb.SolverParameter, locate, findings: Findings) -> None:
         )
     for name in ("warmup_iter", "rampup_interval"):
         if getattr(p, name) >= p.max_iter > 0:
-            findings.lint(
-                "the warm-up does not end",
-                locate(name),
-                expected=f"below max_iter {p.max_iter}",
-                found=getattr(p, name),
-            )
+            expected = f"below max_iter {p.max_iter}"
+            findings.lint("the warm-up does not end", locate(name), expected=expected, found=getattr(p, name))
 
 
 def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: float | None = None) -> None:
@@ -118,10 +109,8 @@ def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
             undone.setdefault(node.layer.spec.type, []).append(node)
     for kind, nodes in undone.items():
         what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"
-        where, remedy = (
-            reading.locate("layer", nodes[0].layer_index, "top", 0),
-            "tops get memory of their own; give them different names to make that visible",
-        )
+        where = reading.locate("layer", nodes[0].layer_index, "top", 0)
+        remedy = "tops get memory of their own; give them different names to make that visible"
         findings.say("note", what, where, remedy=remedy)
 
 
@@ -144,11 +133,8 @@ def _unread(graph: Graph, reading: Reading, findings: Findings) -> None:
                 continue
             phase = pb.Phase.Name(graph.phase)
             what = f'nobody reads top "{top.name}" of layer "{node.name}" in {phase}'
-            findings.lint(
-                what,
-                reading.locate("layer", node.layer_index, "top", i),
-                remedy="give it to a Silence layer, or drop it",
-            )
+            where = reading.locate("layer", node.layer_index, "top", i)
+            findings.lint(what, where, remedy="give it to a Silence layer, or drop it")
 
 
 def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
@@ -204,14 +190,8 @@ def _labels(node: Node, findings: Findings) -> None:
     bad = values[(values < 0) | (values >= classes) | (values != np.floor(values))]
     if len(bad):
         what = f'{name}: a label in the data is no class of "{node.bottoms[0].name}"'
-        findings.say(
-            "mistake",
-            what,
-            where,
-            expected=f"0 to {classes - 1}",
-            found=f"{bad[0]:g}",
-            remedy="correct num_output, or the labels",
-        )
+        expected, remedy = f"0 to {classes - 1}", "correct num_output, or the labels"
+        findings.say("mistake", what, where, expected=expected, found=f"{bad[0]:g}", remedy=remedy)
     elif whole and values.max() + 1 < classes and node.layer.loss:  # the first of a sorted data set have few classes
         what = f'{name}: "{node.bottoms[0].name}" has {classes} classes'
         findings.lint(what, where, found=f"labels up to {values.max():g}")

@@ -1,7 +1,5 @@
 """Builds the graph of a net for inspection: one phase, with shapes even if its data is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

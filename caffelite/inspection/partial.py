@@ -1,7 +1,5 @@
 """Builds the graph of the layers without errors, so that one error does not hide others."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable
 from copy import deepcopy

@@ -1,8 +1,6 @@
 """Draws a net: boxes for layers, coloured by kind; in-place layers in the box of the layer below; shapes, or the names
 of blobs, on the edges."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +92,7 @@ def message_picture(net: pb.NetParameter, phase: int | None = None, rates: bool 
     retain; None: all. rates: shows lr_mult."""
     layers = [layer for layer in net.layer if phase is None or _in_phase(layer, phase)]
     stacks, links = _wire(layers)
-    rows = [_message_row(layer, rates) for layer in layers]
+    rows = [Row(each.name, _message_detail(each, rates), *_family(REGISTRY.get(each.type))) for each in layers]
     prefix = f"{pb.Phase.Name(phase)}, " if phase in (pb.TRAIN, pb.TEST) else ""
     boxes = {first: [rows[i] for i in stack] for first, stack in stacks.items()}
     names = {name: name for _, _, name in links}
@@ -200,10 +198,6 @@ def _node_row(node: Node, placement: Placement | None) -> Row:
     marks = {Division.OUTPUTS: f"outputs / {shards}", Division.BATCH: f"samples / {shards}"} if shards > 1 else {}
     color = STAGES[layer.stage % len(STAGES)]
     return Row(node.name, _detail(node), color, f"stage {layer.stage}", marks.get(layer.division, ""))
-
-
-def _message_row(layer: pb.LayerParameter, rates: bool) -> Row:
-    return Row(layer.name, _message_detail(layer, rates), *_family(REGISTRY.get(layer.type)))
 
 
 def _detail(node: Node) -> str:

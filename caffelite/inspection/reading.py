@@ -1,7 +1,5 @@
 """Reads as much of a file as possible: the message, the errors of its text, and the ignored fields."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -69,10 +67,7 @@ class Reading:
 
 
 def read(
-    path: str,
-    findings: Findings,
-    kinds: Sequence[type[Message]] = (),
-    named_at: Where | None = None,
+    path: str, findings: Findings, kinds: Sequence[type[Message]] = (), named_at: Where | None = None
 ) -> Reading | None:
     """Reads a file as the kind that fits best, by default a net or a solver; None if it cannot be read at all.
     Mistakes are added to ``findings``."""

@@ -1,7 +1,5 @@
 """A drawing as a list of shapes, written as SVG or rendered as PNG by matplotlib."""
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
@@ -141,33 +139,14 @@ def png(scene: Scene, scale: float = 2.0) -> bytes:
     for order, shape in enumerate(scene.shapes):
         if isinstance(shape, Box):
             style = f"round,pad=0,rounding_size={shape.radius or 0.01:g}"
-            patch = FancyBboxPatch(
-                (shape.x, shape.y),
-                shape.width,
-                shape.height,
-                boxstyle=style,
-                fc=shape.fill,
-                ec=shape.stroke,
-                zorder=order,
-            )
+            corner, size = (shape.x, shape.y), (shape.width, shape.height)
+            patch = FancyBboxPatch(corner, *size, boxstyle=style, fc=shape.fill, ec=shape.stroke, zorder=order)
             axes.add_patch(patch)
         elif isinstance(shape, Text):
-            weight, effects = (
-                "bold" if shape.bold else "normal",
-                [withStroke(linewidth=4, foreground="white")] if shape.halo else [],
-            )
-            axes.text(
-                shape.x,
-                shape.y,
-                shown(shape.text),
-                size=shape.size,
-                weight=weight,
-                color=shape.fill,
-                ha=anchors[shape.anchor],
-                va="baseline",
-                path_effects=effects,
-                zorder=order,
-            )
+            weight = "bold" if shape.bold else "normal"
+            effects = [withStroke(linewidth=4, foreground="white")] if shape.halo else []
+            look = {"size": shape.size, "weight": weight, "color": shape.fill, "path_effects": effects, "zorder": order}
+            axes.text(shape.x, shape.y, shown(shape.text), ha=anchors[shape.anchor], va="baseline", **look)
         else:
             path = Path(shape.points, [Path.MOVETO, *[Path.CURVE4] * (len(shape.points) - 1)])
             axes.add_patch(PathPatch(path, fc="none", ec=shape.stroke, lw=1.4, zorder=order))

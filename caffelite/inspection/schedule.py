@@ -1,8 +1,6 @@
 """The schedule of a solver: learning rates, tests, snapshots and epochs, from the first iteration to the last; and a
 rough forecast of its time on this machine's CPU."""
 
-from __future__ import annotations
-
 import functools
 import time
 from dataclasses import dataclass, field
@@ -11,7 +9,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..charts import GRID, INK, bare, logarithmic, panels, plain_text, saved, shown
+from ..charts import GRID, INK, bare, logarithmic, panels, plain_text, saved, title
 from ..errors import CaffeliteError
 from ..layers import Shape, unknown_types
 from ..prototxt.overrides import Overrides
@@ -76,9 +74,7 @@ def schedule(
     message, (p, locate) = document.message, epochs.provisional(document.message, document.locate)
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:
-        raise CaffeliteError(
-            "a run of no iterations", where=locate("max_iter"), expected="max_iter of 1 or more", found=p.max_iter
-        )
+        raise locate.error("a run of no iterations", "max_iter", expected="max_iter of 1 or more", found=p.max_iter)
     notes, batch = [], None
     try:
         batch, length = _data(load_net(None, path, shapes or {}, overrides=overrides))
@@ -101,21 +97,8 @@ def schedule(
     saved = list(range(p.snapshot, last + 1, p.snapshot)) if p.snapshot else []
     if p.snapshot_after_train and last not in saved:
         saved.append(last)
-    run = Run(
-        path,
-        rule,
-        p.lr_policy,
-        last,
-        batch,
-        samples,
-        [],
-        tests,
-        list(p.test_iter),
-        saved,
-        snapshot.prefix(p, path),
-        notes,
-        epochs.meanings(message, p),
-    )
+    prefix, meanings, each = snapshot.prefix(p, path), epochs.meanings(message, p), list(p.test_iter)
+    run = Run(path, rule, p.lr_policy, last, batch, samples, [], tests, each, saved, prefix, notes, meanings)
     turns = _turns(p, rate)
     run.moments = [Moment(i, run.epoch(i), rate(i), what) for i, what in sorted(turns.items())]
     step = max(1, last // POINTS)
@@ -183,21 +166,12 @@ def chart(run: Run, form: str) -> bytes:
         axes.set_ylim(0, max(y) * 1.08 or 1)
     axes.set_xlim(0, run.iterations)
     axes.set_ylabel("learning rate", color=INK)
-    axes.set_title(
-        shown(f"{run.rule}, {run.policy}: {run.solver}"), loc="left", color=INK, fontsize=11, fontweight="bold"
-    )
+    title(axes, f"{run.rule}, {run.policy}: {run.solver}")
     axes.grid(color=GRID)
     for row, (name, iterations, colour) in enumerate((("tests", run.tests, TEST), ("snapshots", run.snapshots, SAVE))):
         marks.plot(iterations, [row] * len(iterations), "|", color=colour, markersize=11, markeredgewidth=1.4)
-        marks.text(
-            1.005,
-            1 - (row + 0.5) / 2,
-            f"{len(iterations)} {name}",
-            transform=marks.transAxes,
-            color=colour,
-            va="center",
-            fontsize=9,
-        )
+        look = {"transform": marks.transAxes, "color": colour, "va": "center", "fontsize": 9}
+        marks.text(1.005, 1 - (row + 0.5) / 2, f"{len(iterations)} {name}", **look)
     marks.set_ylim(1.5, -0.5)
     marks.set_yticks([])
     marks.set_xlabel("iteration", color=INK)

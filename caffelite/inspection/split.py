@@ -1,7 +1,5 @@
 """Forecasts of nets that are divided over devices, as text and as records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from ..net.partition.placement import DevicePosition, Division, Placement
 from ..net.partition.resolve import from_messages, has_messages, parse_split
 from ..planner.choice import place
 from ..planner.planner import Forecast, StageForecast
-from ..training.optim import updates
 from . import summary
 from .memory import text as size
 from .nets import InspectedNet
@@ -84,13 +81,10 @@ def _of_piece(
     compiled = compile(piece, traits)
     weights = summary.BYTES * sum(math.prod(p.blob.shape) for p in piece.parameters)
     learns = bool(compiled.backward)
-    histories = 0
-    if learns and subject.solver is not None and subject.solver.type in updates.RULES:
-        histories = len(updates.RULES[subject.solver.type].history)
     return summary.Memory(
         weights,
         weights if learns else 0,
-        weights * histories,
+        weights * summary.histories(subject) if learns else 0,
         flights * compiled.arena + deferred,
         flights * compiled.arena + deferred,
         compiled.constant_bytes,
@@ -116,20 +110,11 @@ def comparison(forecasts: Sequence[Forecast], limit: float | None) -> list[tuple
     """A head, and a row for each forecast. limit: bytes of memory of a device."""
     rows: list[tuple[str, ...]] = [HEAD]
     for one in forecasts:
-        rows.append(
-            (
-                one.name,
-                f"{one.groups}",
-                f"{one.placement.micro_batches}",
-                f"{one.groups * one.batch}",
-                f"{one.seconds * 1e3:.4g}",
-                f"{one.images:,.4g}" if one.images < 1000 else f"{one.images:,.0f}",
-                f"{one.bubble:.1%}",
-                f"{one.waiting / one.seconds:.1%}",
-                size(one.memory) + (" (too much)" if limit and one.memory > limit else ""),
-                megabytes(one.sent),
-            )
-        )
+        counts = map(str, (one.groups, one.placement.micro_batches, one.groups * one.batch))
+        speed = f"{one.seconds * 1e3:.4g}", f"{one.images:,.4g}" if one.images < 1000 else f"{one.images:,.0f}"
+        idle = f"{one.bubble:.1%}", f"{one.waiting / one.seconds:.1%}"
+        memory = size(one.memory) + (" (too much)" if limit and one.memory > limit else "")
+        rows.append((one.name, *counts, *speed, *idle, memory, megabytes(one.sent)))
     return rows
 
 
@@ -151,17 +136,10 @@ def stages(graph: Graph, one: Forecast) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [STAGE_HEAD]
     for number, stage in enumerate(one.stages):
         names = divided(graph, one, stage)
-        rows.append(
-            (
-                f"{number}",
-                layers_of(graph, stage),
-                f"{len(names)} layers" if len(names) > 3 else " ".join(names),
-                f"{stage.forward * 1e3:.4g}",
-                f"{stage.backward * 1e3:.4g}",
-                size(stage.memory),
-                *map(megabytes, (stage.to_stages, stage.to_shards, stage.to_groups)),
-            )
-        )
+        shared = f"{len(names)} layers" if len(names) > 3 else " ".join(names)
+        times = f"{stage.forward * 1e3:.4g}", f"{stage.backward * 1e3:.4g}"
+        sent = map(megabytes, (stage.to_stages, stage.to_shards, stage.to_groups))
+        rows.append((f"{number}", layers_of(graph, stage), shared, *times, size(stage.memory), *sent))
     return rows
 
 

@@ -1,7 +1,5 @@
 """The layers of a net with totals, and the memory of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from bisect import bisect_right
@@ -77,16 +75,9 @@ def table(graph: Graph, guessed: list[str]) -> Table:
     rows = [_row(own[node], planned, node, fields, batch) for node in graph.nodes]
     statistics = sum(math.prod(p.blob.shape) for p in graph.parameters if p.blob.statistic)
     total = sum(row.parameters for row in rows)
-    return Table(
-        pb.Phase.Name(graph.phase),
-        batch,
-        rows,
-        total - statistics,
-        statistics,
-        sum(r.multiply_adds for r in rows),
-        sum(r.activations for r in rows),
-        guessed,
-    )
+    work, activations = sum(row.multiply_adds for row in rows), sum(row.activations for row in rows)
+    phase = pb.Phase.Name(graph.phase)
+    return Table(phase, batch, rows, total - statistics, statistics, work, activations, guessed)
 
 
 def _row(own: list[Parameter], planned: CompiledNet, node: Node, fields: dict, batch: int) -> Row:
@@ -118,18 +109,8 @@ class Memory:
 
     @property
     def total(self) -> int:
-        return sum(
-            (
-                self.weights,
-                self.gradients,
-                self.history,
-                self.arena,
-                self.constants,
-                self.workspace,
-                self.prefetch,
-                self.kernels,
-            )
-        )
+        learned = self.weights + self.gradients + self.history
+        return learned + self.arena + self.constants + self.workspace + self.prefetch + self.kernels
 
 
 def memory(
@@ -156,15 +137,12 @@ def memory(
     fused = fused_updates(planned.graph, traits, passes)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
     learns = bool(planned.backward)
-    history = 0
-    if learns and subject.solver is not None and subject.solver.type in updates.RULES:
-        history = weights * len(updates.RULES[subject.solver.type].history)
     # The memory of a GPU holds neither.
     code = KERNELS + generated_code(graph, traits, learns) if traits.host_memory else 0
     forecast = Memory(
         weights,
         gradient_bytes(planned.graph, fused, passes, BYTES) if learns else 0,
-        history,
+        weights * histories(subject) if learns else 0,
         alone,
         planned.arena,
         planned.constant_bytes,
@@ -178,6 +156,12 @@ def memory(
         forecast.alone += subject.tests * alone
         forecast.prefetch += subject.tests * prefetched(test)
     return forecast
+
+
+def histories(subject: InspectedNet) -> int:
+    """How many numbers the solver keeps of each weight."""
+    rule = updates.RULES.get(subject.solver.type) if subject.solver is not None else None
+    return len(rule.history) if rule else 0
 
 
 def generated_code(graph: Graph, traits: DeviceTraits, learns: bool) -> int:
@@ -266,9 +250,7 @@ def largest_batch(
     first, second = of(LINEAR), of(LINEAR + 32)
     slope = (second.total - first.total) / 32
     if slope <= 0:
-        raise CaffeliteError(
-            "the batch of this net cannot be changed", where=subject.locate(), expected="a layer with a batch size"
-        )
+        raise subject.locate.error("the batch of this net cannot be changed", expected="a layer with a batch size")
     if first.total > limit:
         low = bisect_right(range(1, LINEAR), limit, key=lambda batch: of(batch).total)
         return (low, of(low)) if low else None
@@ -277,7 +259,6 @@ def largest_batch(
         while of(low).total > limit:
             low -= max(1, int((of(low).total - limit) / slope))
     except CaffeliteError as error:  # blobs too large for 32-bit indices
-        raise CaffeliteError(
-            f"a batch of {low} would fit, but cannot be built: {error.what}", where=error.where
-        ) from None
+        what = f"a batch of {low} would fit, but cannot be built: {error.what}"
+        raise CaffeliteError(what, where=error.where) from None
     return low, of(low)

@@ -1,7 +1,5 @@
 """The devices for which inspection compiles nets. They need not be present."""
 
-from __future__ import annotations
-
 from .. import devices
 from ..devices.traits import H100, DeviceTraits, cpu_traits, cuda_traits
 

@@ -1,7 +1,5 @@
 """Times the passes of a net: by layer, in total, and as a share of the device's peak."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -25,13 +25,23 @@ class MVN(Layer):
     in_place = True
     couples_samples = False
     backward_reads_bottoms = False
+    scale = "1 / (sqrt(v) + eps)"
+
+    def groups(self, shape: Shape) -> int:
+        """How many groups of values have moments of their own."""
+        return math.prod(shape[:1] if self.p.across_channels else shape[:2])
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        groups = math.prod(shape[:1] if self.p.across_channels else shape[:2])
+        groups = self.groups(shape)
         self.split = 1, groups, math.prod(shape) // max(1, groups)
         self.saved_shapes["scale"] = ((groups,), None)
         return [shape]
+
+    @property
+    def divides(self) -> bool:
+        """Whether it divides by the deviation, too."""
+        return self.p.normalize_variance
 
     @property
     def divisible_axes(self) -> Which:
@@ -39,14 +49,14 @@ class MVN(Layer):
 
     @property
     def backward_reads_tops(self) -> bool:
-        return self.p.normalize_variance
+        return self.divides
 
     def build(self, dev: Device) -> None:
         n, c, p = self.split
         self.mean, self.dot = dev.zeros(c), dev.zeros(c)
         self._mean = dev.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / p)
         self._variance = dev.channel_sum(Formula("(x - u) * (x - u)", ("x", "u")), ("u",), n, c, p, 1 / p)
-        self._scale = dev.map(Formula("1 / (sqrt(v) + eps)", ("v",), constants=("eps",)), eps=self.p.eps)
+        self._scale = dev.map(Formula(self.scale, ("v",), constants=("eps",)), eps=self.p.eps)
         self._normalise = dev.channel_map(Formula("(x - u) * s", ("x", "u", "s")), ("u", "s"), n, c, p)
         self._centre = dev.channel_map(Formula("x - u", ("x", "u")), ("u",), n, c, p)
         self._dot = dev.channel_sum(Formula("dy * y", ("dy", "y")), (), n, c, p, 1 / p)
@@ -56,7 +66,7 @@ class MVN(Layer):
 
     def forward(self, x: list, y: list) -> None:
         self._mean(x[0], self.mean)
-        if not self.p.normalize_variance:
+        if not self.divides:
             return self._centre(x[0], self.mean, y[0])
         scale = self.saved["scale"]
         self._variance(x[0], self.mean, scale)
@@ -65,7 +75,7 @@ class MVN(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self._mean(dy[0], self.mean)
-        if not self.p.normalize_variance:
+        if not self.divides:
             return self._centre(dy[0], self.mean, dx[0])
         self._dot(dy[0], y[0], self.dot)
         self._dx(dy[0], y[0], self.mean, self.dot, self.saved["scale"], dx[0])

@@ -7,8 +7,6 @@ yangguorun/SegStereo src/caffe/layers/hole_conv_layer.cpp.
 Source: yahoo/CaffeOnSpark caffe-distri/src/main/cpp/cos_data_layer.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ pass, each with file:line:column. Its Locator gives the position of later errors
 layer type). It accepts the same files as Caffe's protobuf, and reads them as equal messages.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re
@@ -110,11 +108,9 @@ def read_message(
         except DecodeError:
             pass  # then it is text, or nothing
         except ValueError as error:
-            raise CaffeliteError("a damaged binary net", where=Where(file), found=str(error)) from None
+            raise Where(file).error("a damaged binary net", found=str(error)) from None
     if len(data) > inputs.TEXT:
-        raise CaffeliteError(
-            "not a prototxt", where=Where(file), expected=f"text of at most {inputs.TEXT} bytes", found=len(data)
-        )
+        raise Where(file).error("not a prototxt", expected=f"text of at most {inputs.TEXT} bytes", found=len(data))
     return parse(decoded(data, file), message_type, file, tolerate)
 
 
@@ -136,9 +132,7 @@ def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate
     """
     surrogate = re.search("[\ud800-\udfff]", text)
     if surrogate:  # no file holds one
-        raise CaffeliteError(
-            f"unexpected character {shown(surrogate.group())}", where=Where(file, *place(text, surrogate.start()))
-        )
+        raise Where(file, *place(text, surrogate.start())).error(f"unexpected character {shown(surrogate.group())}")
     message = message_type()
     reader = Reader(text, file)
     reader.block(message, (), None)
@@ -205,20 +199,17 @@ def _read(path: str | Path, named_at: Where | None) -> bytes:
         return inputs.read(path, inputs.MESSAGE)
     except FileNotFoundError:
         folder = Path(path).parent
-        near = (
-            did_you_mean(Path(path).name, os.listdir(folder))
-            if folder.is_dir() and os.access(folder, os.R_OK)
-            else None
-        )
+        near = None
+        if folder.is_dir() and os.access(folder, os.R_OK):
+            near = did_you_mean(Path(path).name, os.listdir(folder))
         raise CaffeliteError(f"cannot read {path}: no such file", where=named_at, remedy=near) from None
     except IsADirectoryError:
         raise CaffeliteError(f"cannot read {path}: it is a folder", where=named_at, expected="a file") from None
     except PermissionError:
         raise CaffeliteError(f"cannot read {path}: permission denied", where=named_at) from None
     except OSError as error:
-        raise CaffeliteError(
-            f"cannot read {path!s}: {inputs.reason(error)}", where=named_at, expected="a file"
-        ) from None
+        what = f"cannot read {path!s}: {inputs.reason(error)}"
+        raise CaffeliteError(what, where=named_at, expected="a file") from None
 
 
 def place(text: str, start: int) -> tuple[int, int]:

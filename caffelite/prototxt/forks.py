@@ -12,8 +12,6 @@ messages need no table: they are inside these fields and are skipped with them. 
 something else is refused.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 
@@ -84,10 +82,7 @@ _FIELDS = {
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
         "ConvolutionParameter": "tf_pad",
     },
-    "PSPNet's Caffe": {
-        "BatchNormParameter": "update_global_stats=false",
-        "BNParameter": "engine=DEFAULT",
-    },
+    "PSPNet's Caffe": {"BatchNormParameter": "update_global_stats=false", "BNParameter": "engine=DEFAULT"},
     "yjxiong's Caffe": {
         "NetParameter": "mem_param",
         "SolverParameter": "group_id richness=300",
@@ -96,9 +91,7 @@ _FIELDS = {
         "ReductionParameter": "k=1",
         "TransformationParameter": "original_image=false stride=1 upper_height upper_size upper_width",
     },
-    "CTPN's Caffe": {
-        "BNParameter": "axis=1",
-    },
+    "CTPN's Caffe": {"BNParameter": "axis=1"},
     "caffe-windows": {
         "BNParameter": "engine=DEFAULT",
         "BatchNormParameter": "disable_mean=false disable_variance=false",
@@ -142,11 +135,9 @@ _FIELDS = {
             "max_color_shift=0 max_contrast=1.2 max_rotation_angle=0 max_scaling_factor=1.5 max_smooth=6 "
             "min_contrast=0.8 min_scaling_factor=0.75 min_side=0 min_side_max=0 min_side_min=0 "
             "smooth_filtering=false"
-        ),
+        )
     },
-    "MS-CNN's Caffe": {
-        "ImageGtDataParameter": "mean_file mirror=false",
-    },
+    "MS-CNN's Caffe": {"ImageGtDataParameter": "mean_file mirror=false"},
     "OpenCL Caffe": {
         "NetParameter": "autotune data_type quantizer reduced_memory_inference=false",
         "NetState": "quantizer_mode=CAFFE_QUANT_PASSIVE",
@@ -171,9 +162,7 @@ _FIELDS = {
         "ConvolutionParameter": "class_num=256 quantize_term=false sparse_ratio=0",
         "InnerProductParameter": "class_num=32 quantize_term=false sparse_ratio=0",
     },
-    "CHaiDNN": {
-        "LayerParameter": "precision_param quantization_param",
-    },
+    "CHaiDNN": {"LayerParameter": "precision_param quantization_param"},
     "C3D": {
         "DataParameter": "show_data=0",
         "ConvolutionParameter": "filter_group=1",
@@ -199,32 +188,14 @@ _FIELDS = {
         "ImageDataParameter": "min_height=0 min_width=0",
         "TransformationParameter": "flow=false",
     },
-    "CaffeOnSpark": {
-        "LayerParameter": "source_class",
-        "MemoryDataParameter": "share_in_parallel source",
-    },
-    "DSS's Caffe": {
-        "ImageDataParameter": "normalize=true",
-    },
-    "Deeplab's Caffe": {
-        "V1LayerParameter": "strict_dim=true",
-    },
-    "Caffe con Troll": {
-        "LayerParameter": _PROPORTIONS,
-        "V1LayerParameter": _PROPORTIONS,
-    },
-    "caffenet-benchmark's Caffe": {
-        "ResizeParameter": "center_object=false max_angle=0",
-    },
-    "channel-pruning's Caffe": {
-        "ImageDataParameter": "bicubic=false new_dim",
-    },
-    "deepsaldet's Caffe": {
-        "WindowDataParameter": "shuffle=false",
-    },
-    "OpenVINO's Caffe": {
-        "DetectionOutputParameter": "input_height input_width normalized=true",
-    },
+    "CaffeOnSpark": {"LayerParameter": "source_class", "MemoryDataParameter": "share_in_parallel source"},
+    "DSS's Caffe": {"ImageDataParameter": "normalize=true"},
+    "Deeplab's Caffe": {"V1LayerParameter": "strict_dim=true"},
+    "Caffe con Troll": {"LayerParameter": _PROPORTIONS, "V1LayerParameter": _PROPORTIONS},
+    "caffenet-benchmark's Caffe": {"ResizeParameter": "center_object=false max_angle=0"},
+    "channel-pruning's Caffe": {"ImageDataParameter": "bicubic=false new_dim"},
+    "deepsaldet's Caffe": {"WindowDataParameter": "shuffle=false"},
+    "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized=true"},
 }
 
 # What the forks' sources do with fields that leave every number as it is (but for rounding): the fields

@@ -1,7 +1,5 @@
 """Fields set on the command line: ``-set base_lr=0.02 -set conv1.convolution_param.num_output=32``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
@@ -113,11 +111,8 @@ class Overrides:
                 options[(*start, *_set(target, path, text.partition("=")[2].strip()))] = text
             except CaffeliteError as error:
                 for one in error.mistakes if isinstance(error, Mistakes) else [error]:
-                    mistakes.add(
-                        CaffeliteError(
-                            f"-set {text}: {one.what}", expected=one.expected, found=one.found, remedy=one.remedy
-                        )
-                    )
+                    what = f"-set {text}: {one.what}"
+                    mistakes.add(CaffeliteError(what, expected=one.expected, found=one.found, remedy=one.remedy))
         mistakes.raise_any()
         locate = document.locate
         return Document(message, OptionLocator(locate.file, locate.positions, locate._prefix, options))
@@ -130,10 +125,8 @@ def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
         match = re.match(rf"{re.escape(name)}(?:\[(\d{{1,18}})\])?\.(.+)", path)
         if match and len(name) > best:
             indices = [i for i, layer in enumerate(net.layer) if layer.name == name]
-            best, paths = (
-                len(name),
-                [(i, match[2]) for i in (indices if match[1] is None else indices[int(match[1]) :][:1])],
-            )
+            best = len(name)
+            paths = [(i, match[2]) for i in (indices if match[1] is None else indices[int(match[1]) :][:1])]
     return paths
 
 
@@ -188,9 +181,8 @@ def _field(message: Message, step: str) -> tuple:
     match, known = STEP.fullmatch(step), fields_of(message.DESCRIPTOR).by_name
     name = match[1] if match else step
     if name not in known:
-        raise CaffeliteError(
-            f'unknown field "{name}" in {message.DESCRIPTOR.name}', remedy=meant(name, message.DESCRIPTOR)
-        )
+        what = f'unknown field "{name}" in {message.DESCRIPTOR.name}'
+        raise CaffeliteError(what, remedy=meant(name, message.DESCRIPTOR))
     index = match[2] if match else None
     if index and not known[name].repeated:
         raise CaffeliteError(f'"{name}" is a single field', found=step, remedy=f"write {name}")
@@ -200,9 +192,8 @@ def _field(message: Message, step: str) -> tuple:
 def _element(values: Any, name: str, index: int | None) -> Message:
     """The message of that number, a new one where it is the next; without a number the only one."""
     if index is None and len(values) > 1:
-        raise CaffeliteError(
-            f'there are {len(values)} "{name}"', expected=f"{name}[0] to {name}[{len(values) - 1}]", found=name
-        )
+        what = f'there are {len(values)} "{name}"'
+        raise CaffeliteError(what, expected=f"{name}[0] to {name}[{len(values) - 1}]", found=name)
     position = index or 0
     if position > len(values):
         raise _beyond(name, position, len(values))

@@ -1,7 +1,5 @@
 """Removes from a message what only caffelite reads, so that Caffe's parser accepts the text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from google.protobuf.descriptor import FieldDescriptor

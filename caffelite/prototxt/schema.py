@@ -4,8 +4,6 @@ The classes of ``caffelite_pb2`` are made anew, with the added fields among the 
 names, writing and caffemodels treat both alike. Messages that were made before keep their old classes.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from dataclasses import dataclass
@@ -66,9 +64,8 @@ def read_fields(text: str, message: str) -> DescriptorProto:
             field.default_value = match["default"].strip('"')
     if rest := _FIELD.sub("", plain).strip():
         line = rest.splitlines()[0].strip()
-        raise CaffeliteError(
-            f"{message}: a field cannot be read", expected="as in: optional float scale = 1 [default = 1];", found=line
-        )
+        what = f"{message}: a field cannot be read"
+        raise CaffeliteError(what, expected="as in: optional float scale = 1 [default = 1];", found=line)
     return descriptor
 
 

@@ -6,14 +6,12 @@ blobs_lr: 1 }`` (V1), the third ``layer { type: "Convolution" param { lr_mult: 1
 messages, with the positions of their fields; the rules are Caffe's.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
+from ..errors import Collector, Locator, Where, did_you_mean
 from . import schema
 from .dialects import (
     CONVERTED,
@@ -76,9 +74,8 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
     if new.HasField("solver_type"):
         if new.HasField("type"):
             old_type, remedy = f'"type" at {locate("type")}', "drop solver_type, the old one"
-            raise locate.error(
-                "both solver_type and type", "solver_type", expected="one of them", found=old_type, remedy=remedy
-            )
+            what = "both solver_type and type"
+            raise locate.error(what, "solver_type", expected="one of them", found=old_type, remedy=remedy)
         new.type = SOLVER_TYPES[new.solver_type]
         new.ClearField("solver_type")
         locate = locate.moved({("solver_type",): ("type",)})
@@ -114,7 +111,10 @@ class _Upgrade:
             self.dialects.append(dialect)
 
     def mistake(self, what: str, *path: str | int, **more: Any) -> None:
-        self.mistakes.add(CaffeliteError(what, where=self.locate(*path), **more))
+        self.mistakes.add(self.locate.error(what, *path, **more))
+
+    def note(self, what: str, *path: str | int) -> None:
+        self.notes.append((self.locate(*path), what))
 
     def set_field(self, value: Any, target: Message, field: str, old: tuple, new: tuple) -> None:
         """Sets target.field to a value, or appends the value if the field is repeated. old: the value's path in the
@@ -136,15 +136,9 @@ class _Upgrade:
         if not old:
             return
         if self.old.layer:
-            old_style, remedy = f'"layer" at {self.locate("layer", 0)}', "write all of them as layer"
-            self.mistake(
-                'both "layers" and "layer"',
-                "layers",
-                0,
-                expected="the one or the other",
-                found=old_style,
-                remedy=remedy,
-            )
+            what, expected, remedy = 'both "layers" and "layer"', "the one or the other", "write all of them as layer"
+            other = f'"layer" at {self.locate("layer", 0)}'
+            self.mistake(what, "layers", 0, expected=expected, found=other, remedy=remedy)
             self.mistakes.raise_any()
         self.add_dialect("V0 layers" if any(layer.HasField("layer") for layer in old) else "V1 layers")
         padding = self.padding()
@@ -181,16 +175,10 @@ class _Upgrade:
                 if source not in layers:
                     continue
                 if layer.layer.type not in ("conv", "pool") or len(layer.bottom) != 1:
+                    what = f'layer "{layer.layer.name}" reads a padding layer'
+                    expected = "a conv or pool layer with one bottom"
                     description = f'"{layer.layer.type}" with {len(layer.bottom)}'
-                    self.mistake(
-                        f'layer "{layer.layer.name}" reads a padding layer',
-                        "layers",
-                        i,
-                        "bottom",
-                        j,
-                        expected="a conv or pool layer with one bottom",
-                        found=description,
-                    )
+                    self.mistake(what, "layers", i, "bottom", j, expected=expected, found=description)
                 elif len(self.old.layers[source].bottom) != 1 or len(self.old.layers[source].top) != 1:
                     self.mistake("a padding layer has one bottom and one top", "layers", source)
                 else:
@@ -260,9 +248,7 @@ class _Upgrade:
             elif word in types:
                 self.set_field(value, getattr(new, message), now or name, here, (*to, message))
             else:
-                self.notes.append(
-                    (self.locate(*here), f'"{name}" means nothing in a V0 layer of type "{word}" and is ignored')
-                )
+                self.note(f'"{name}" means nothing in a V0 layer of type "{word}" and is ignored', *here)
 
     def transform(self, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
         """V1's data layers had the fields of transform_param among their own."""
@@ -285,34 +271,23 @@ class _Upgrade:
             self.net.ClearField(field)
         if not names:
             if shapes or dims:
-                self.notes.append(
-                    (self.locate("input_shape" if shapes else "input_dim"), "a shape without an input is ignored")
-                )
+                self.note("a shape without an input is ignored", "input_shape" if shapes else "input_dim")
             return
         if not shapes and not dims and weights_only:
             return
         made = {top for layer in self.net.layer if layer.type == "Input" for top in layer.top}
         if not shapes and not dims and made.issuperset(names):
-            note = "an input without a shape is ignored: an Input layer makes its blob"
-            self.notes.append((self.locate("input"), note))
+            self.note("an input without a shape is ignored: an Input layer makes its blob", "input")
             return
         if not shapes:
             shapes = [pb.BlobShape(dim=dims[i : i + 4]) for i in range(0, len(dims), 4)]
             if len(dims) != 4 * len(names):
-                self.mistake(
-                    "input_dim does not fit the inputs",
-                    "input_dim" if dims else "input",
-                    expected=f"{4 * len(names)}: N, C, H and W of each input",
-                    found=len(dims) or "none",
-                    remedy="or write input_shape { dim: ... }",
-                )
+                what, field = "input_dim does not fit the inputs", "input_dim" if dims else "input"
+                expected, remedy = f"{4 * len(names)}: N, C, H and W of each input", "or write input_shape { dim: ... }"
+                self.mistake(what, field, expected=expected, found=len(dims) or "none", remedy=remedy)
         elif len(shapes) != len(names):
-            self.mistake(
-                "input_shape does not fit the inputs",
-                "input_shape",
-                expected=f"{len(names)}, one an input",
-                found=len(shapes),
-            )
+            what, expected = "input_shape does not fit the inputs", f"{len(names)}, one an input"
+            self.mistake(what, "input_shape", expected=expected, found=len(shapes))
         self.mistakes.raise_any()
         self.add_dialect("input fields")
         layers = list(self.net.layer)
@@ -339,7 +314,7 @@ class _Upgrade:
             for message in filter(layer.HasField, TRANSFORMED):
                 for name in filter(getattr(layer, message).HasField, TRANSFORM):
                     note = f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param"
-                    self.notes.append((self.locate("layer", i, message, name), note))
+                    self.note(note, "layer", i, message, name)
         self.move()
 
     def fork(self, i: int, layer: pb.LayerParameter) -> None:
@@ -422,7 +397,7 @@ class _Upgrade:
             for what, path, details in changes.mistakes:
                 self.mistake(what, "layer", i, *path, **details)
             for note, path in changes.notes:
-                self.notes.append((self.locate("layer", i, *path), note))
+                self.note(note, "layer", i, *path)
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
         """Sets the rates of its statistics to 0: where three params have rates, and, as in NVCaffe, where it also has
@@ -510,13 +485,8 @@ class _Upgrade:
             to = "layer", len(self.net.layer) - 1
             self.moves[(*at, "relu")] = self.moves[(*at, "fuse_type")] = to
             if "negative_slope" in settings.DESCRIPTOR.fields_by_name and settings.HasField("negative_slope"):
-                self.set_field(
-                    settings.negative_slope,
-                    relu.relu_param,
-                    "negative_slope",
-                    (*at, "negative_slope"),
-                    (*to, "relu_param"),
-                )
+                paths = (*at, "negative_slope"), (*to, "relu_param")
+                self.set_field(settings.negative_slope, relu.relu_param, "negative_slope", *paths)
                 settings.ClearField("negative_slope")
             settings.ClearField("relu")
             if "fuse_type" in settings.DESCRIPTOR.fields_by_name:

@@ -4,8 +4,6 @@ Nets, solvers, layer messages and image helpers have the names, arguments and re
 that say ``import caffe`` run unchanged under ``python -m caffelite.pycaffe PROGRAM``, or after ``register_as_caffe()``.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """``python -m caffelite.pycaffe PROGRAM [ARGUMENT]...``: runs a Python program that imports caffe."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

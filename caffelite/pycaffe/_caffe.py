@@ -1,7 +1,5 @@
 """The names of Caffe's compiled module, ``caffe._caffe``, for programs that compare types with them."""
 
-from __future__ import annotations
-
 from ..layers.python import UserLayer as Layer
 from .blob import Blob, BlobVec
 from .modes import log, set_device, set_mode_cpu, set_mode_gpu

@@ -1,7 +1,5 @@
 """The package under the name ``caffe``: for programs and layers that say ``import caffe``."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.abc
 import importlib.machinery

@@ -1,7 +1,5 @@
 """A net that classifies images."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A map is (axis, scale, shift): along the axes from ``axis`` on, output[i·scale 
 any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A net that scores windows of images."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Drawings of nets, made from their messages: no data is needed, and unknown layers are drawn too."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Images, arrays and messages, as pycaffe converts them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
@@ -201,9 +199,8 @@ class Transformer:
         mean = np.asarray(mean)
         if mean.ndim == 1:
             if len(mean) != shape[1]:
-                raise CaffeliteError(
-                    "the mean does not fit the input", expected=f"{shape[1]} channels", found=len(mean)
-                )
+                what = "the mean does not fit the input"
+                raise CaffeliteError(what, expected=f"{shape[1]} channels", found=len(mean))
             mean = mean[:, None, None]
         elif mean.ndim not in (2, 3):
             raise CaffeliteError("a mean has 1 to 3 axes", found=list(mean.shape))

@@ -4,8 +4,6 @@ Scripts such as ``ssd_pascal.py`` write the nets with it that SSD's weights fit.
 python/caffe/model_libs.py; sizes that are fractions there under Python 3 are whole here.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The settings of pycaffe's module: the device of new nets, their random numbers, the log; and a timer."""
 
-from __future__ import annotations
-
 import logging
 import secrets
 import time

@@ -19,7 +19,7 @@ from ..devices.protocol import Device
 from ..errors import CaffeliteError, Mistakes, did_you_mean
 from ..layers import unknown_types
 from ..layers.data import DummyData, MemoryData
-from ..layers.python import UserLayer
+from ..layers.python import Python, UserLayer
 from ..net import net as nets
 from ..net.nodes import AUTOMATIC, Node, Value
 from ..net.partial import PartialPasses
@@ -56,7 +56,7 @@ class NetStructure:
         self._blobs_by_name: OrderedDict[str, Blob] = OrderedDict(self._make_blobs())
         self.layers: list[LayerView | UserLayer] = [self._layer(node) for node in self._nodes]
         self._callbacks: dict[str, list[Callable[[int], object]]] = {}
-        self._fill_dummy_data()
+        self._fill_sources()
 
     def _make_blobs(self) -> Iterator[tuple[str, Blob]]:
         net, at = self._net, {node: i for i, node in enumerate(self._nodes)}
@@ -84,11 +84,14 @@ class NetStructure:
             node.layer.spec.type, BlobVec(parameter_blob(view, self._copies) for view in node.layer.params)
         )
 
-    def _fill_dummy_data(self) -> None:
-        """Fills constants, as Caffe does when it sets up the layer: what a program then writes there stays."""
+    def _fill_sources(self) -> None:
+        """Fills what constants and Python layers without bottoms have from their setup. What a program then writes
+        there stays, as in Caffe, where the layer does not write it."""
         for i, node in enumerate(self._nodes):
             if isinstance(node.layer, DummyData):
                 self._passes.forward(i, i, 0)
+            elif isinstance(node.layer, Python) and not node.bottoms:
+                node.layer.keep_tops([self._net.data[value] for value in node.tops])
 
     # names
 
@@ -232,11 +235,7 @@ class Net(NetStructure):
     # passes
 
     def forward(
-        self,
-        blobs: Sequence[str] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-        **kwargs: np.ndarray,
+        self, blobs: Sequence[str] | None = None, start: str | None = None, end: str | None = None, **kwargs: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Runs the layers from ``start`` to ``end``, by default all.
 
@@ -260,9 +259,8 @@ class Net(NetStructure):
     def _set_inputs(self, arrays: Mapping[str, np.ndarray]) -> None:
         if set(arrays) != set(self.inputs):
             expected = ", ".join(self.inputs) or "none: the net has no Input layer"
-            raise CaffeliteError(
-                "the arrays do not fit the inputs of the net", expected=expected, found=", ".join(arrays)
-            )
+            what = "the arrays do not fit the inputs of the net"
+            raise CaffeliteError(what, expected=expected, found=", ".join(arrays))
         self._assign(arrays, "data")
 
     def _assign(self, arrays: Mapping[str, np.ndarray], what: str) -> None:
@@ -297,11 +295,7 @@ class Net(NetStructure):
             blob.after_forward(last)
 
     def backward(
-        self,
-        diffs: Sequence[str] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-        **kwargs: np.ndarray,
+        self, diffs: Sequence[str] | None = None, start: str | None = None, end: str | None = None, **kwargs: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Runs the layers backward from ``start`` down to ``end``, by default all. Gradients of parameters are added to
         what ``diff`` has.

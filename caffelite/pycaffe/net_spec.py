@@ -174,8 +174,7 @@ class NetSpec:
         except KeyError:
             raise AttributeError(f"the net has no top {name!r}") from None
 
-    def __setitem__(self, name: str, value: Top | Function) -> None:
-        self.tops[name] = value
+    __setitem__ = __setattr__
 
     def __getitem__(self, name: str) -> Any:
         return self.tops[name]

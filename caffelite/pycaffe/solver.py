@@ -1,7 +1,5 @@
 """Solvers as pycaffe has them."""
 
-from __future__ import annotations
-
 import os
 import weakref
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 """Tests a net on its data, each sample once, and collects its outputs and a classifier's answer for each sample."""
 
-from __future__ import annotations
-
-import functools
 import logging
 import math
 from collections import defaultdict
@@ -240,12 +237,8 @@ def score(
             for _, source in rest.sources():
                 source.seek(collector.first + collector.source.length - left)
             collector.turn_to(rest)
-            scores.append(mean_scores(rest, 1, each=functools.partial(_shifted, whole, on_batch)))
+            scores.append(mean_scores(rest, 1, each=lambda index, outputs: on_batch(whole + index, outputs)))
     total = combined(net, [each for each in scores if each])
     for text in unscored(collector.net, total.outputs):
         log.warning("%s", text)
     return total
-
-
-def _shifted(first: int, on_batch: OnBatch, index: int, outputs: list) -> None:
-    on_batch(first + index, outputs)

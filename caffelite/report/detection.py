@@ -1,7 +1,5 @@
 """Detections of a test: average precision of each class, as VOC 2007, VOC 2012 and COCO define it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The errors of a regression: MAE, RMSE, R², and a sample of the values for the charts."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Compares the answers of a net with known ones: accuracies and errors with their 95 % intervals."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import numpy as np

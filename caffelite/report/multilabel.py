@@ -1,7 +1,5 @@
 """Several labels for each sample, each of them yes or no: precision, recall, F1 and average precision of each label."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Writes the report of a test: one HTML page with its pictures embedded, the pictures, and JSON."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -186,13 +184,8 @@ def page(figures: dict, images: Images) -> str:
     environment.filters |= FILTERS
     template = environment.get_template("report.html")
     label_curves = _label_curves(figures["multi_label"]) if "multi_label" in figures else None
-    return template.render(
-        r=figures,
-        images=images,
-        nan_note=nan_note(figures),
-        label_curves=label_curves,
-        most_curves=pictures.MOST_CURVES,
-    )
+    more = {"label_curves": label_curves, "most_curves": pictures.MOST_CURVES}
+    return template.render(r=figures, images=images, nan_note=nan_note(figures), **more)
 
 
 def _label_curves(several: dict) -> dict:

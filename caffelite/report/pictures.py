@@ -1,15 +1,13 @@
 """A report's pictures: confusion matrix, precision and recall, calibration, by matplotlib; the worst errors, by
 OpenCV."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 
 import numpy as np
 
 from ..charts import FAINT, GRID, INK, figure_type, logarithmic, panels, plain_text, saved, short
-from ..data.images import opencv
+from ..data.images import opencv, resize
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
 from ..errors import missing_extra
@@ -33,9 +31,8 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
     figure.set_layout_engine("compressed")  # the matrix is square: its labels move with it
     counts = judged.confusion
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    shown = axes.imshow(
-        shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest"
-    )  # rare mistakes show too
+    norm = PowerNorm(0.5, 0, 1)  # rare mistakes show too
+    shown = axes.imshow(shares, cmap="Blues", norm=norm, interpolation="nearest")
     bar = figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, length=0, labelsize=8)
@@ -44,12 +41,8 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
     axes.set_ylabel("label", color=INK)
     if few:
         names = [short(name) for name in labels]
-        axes.set_xticks(
-            range(judged.classes),
-            names,
-            rotation=0 if max(map(len, names)) < 4 else 60,
-            ha="center" if max(map(len, names)) < 4 else "right",
-        )
+        turned = {"rotation": 60, "ha": "right"} if max(map(len, names)) >= 4 else {}
+        axes.set_xticks(range(judged.classes), names, **turned)
         axes.set_yticks(range(judged.classes), names)
         for (row, column), count in np.ndenumerate(counts):
             if count:
@@ -90,13 +83,8 @@ def calibration(judged: Classification) -> bytes:
     axes.scatter(sure, hits, s=sizes, color=BLUE, zorder=3)
     axes.set_ylabel("accuracy", color=INK)
     axes.set_title(f"expected calibration error {judged.calibration_error():.4f}", loc="left", color=INK, fontsize=9)
-    below.bar(
-        [(row["from"] + row["to"]) / 2 for row in rows],
-        [row["samples"] for row in rows],
-        width=0.9 / len(judged.bins[0]),
-        color=BLUE,
-        alpha=0.6,
-    )
+    middles, counts = [(row["from"] + row["to"]) / 2 for row in rows], [row["samples"] for row in rows]
+    below.bar(middles, counts, width=0.9 / len(judged.bins[0]), color=BLUE, alpha=0.6)
     if rows:
         below.set_yscale("log")
         logarithmic(below.yaxis)
@@ -254,8 +242,6 @@ def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes
 
 
 def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
-    from ..data.images import resize
-
     return resize(np.ascontiguousarray(image[:3] if len(image) >= 3 else image[:1]), side, side)
 
 

@@ -1,7 +1,5 @@
 """Intervals, confusion and calibration: the arithmetic of a report."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 
@@ -133,10 +131,8 @@ def mean_interval(batches: list[float], mean: float | None = None) -> tuple[floa
         return None
     from scipy.special import stdtrit
 
-    mean, half = (
-        float(np.mean(batches)) if mean is None else mean,
-        float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n)),
-    )
+    mean = float(np.mean(batches)) if mean is None else mean
+    half = float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n))
     return mean - half if min(batches) < 0 else max(0.0, mean - half), mean + half
 
 
@@ -244,8 +240,7 @@ class Classification:
 
     def balanced_accuracy(self) -> float | None:
         """The mean recall of the classes that have samples."""
-        recalls = [row["recall"] for row in self.by_class() if row["recall"] is not None]
-        return float(np.mean(recalls)) if recalls else None
+        return mean([row["recall"] for row in self.by_class()])
 
     def curves(self) -> list[Curve | None]:
         """The ROC and precision-recall curve of each class against the rest; empty for pixels."""

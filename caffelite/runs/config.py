@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,18 @@ def _option(
         "value": value,
     }
     return field(default=default, metadata=metadata)
+
+
+def shell_command(words: Iterable[str]) -> str:
+    """A `caffelite` command as one writes it in a shell: options of one dash, with their values behind them."""
+    written = ["caffelite"]
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (word.startswith("--") and len(word) > 2):
+            written.append(word)
+        else:
+            written += [name[1:], value] if equals and not value.startswith("-") else [word[1:]]
+    return shlex.join(written)
 
 
 @dataclass(frozen=True)
@@ -115,10 +128,7 @@ class RunConfig:
     )
     level: int | None = _option("--level", "The net's level, for rules with min_level and max_level.", metavar="N")
     stages: tuple[str, ...] = _option(
-        "--stage",
-        "The net's stages, separated by commas, for rules with stage and not_stage.",
-        (),
-        metavar="NAMES",
+        "--stage", "The net's stages, separated by commas, for rules with stage and not_stage.", (), metavar="NAMES"
     )
     overfit: int | None = _option(
         "--overfit",
@@ -205,9 +215,8 @@ class RunConfig:
             return
         values = value if isinstance(value, tuple) else [value]
         if unknown := [each for each in values if choices and each not in choices]:
-            raise CaffeliteError(
-                f"{name} of a run is unknown", expected=f"one of {', '.join(choices)}", found=unknown[0]
-            )
+            what = f"{name} of a run is unknown"
+            raise CaffeliteError(what, expected=f"one of {', '.join(choices)}", found=unknown[0])
         if least is not None and not all(math.isfinite(each) and each >= least for each in values):
             raise CaffeliteError(f"{name} of a run must be a number of at least {least}", found=value)
 
@@ -237,11 +246,8 @@ class RunConfig:
 
     def continuation(self, state: Path) -> str:
         """The shell command that continues the run from a snapshot."""
-        config, words = dataclasses.replace(self, snapshot=None, weights=()), ["caffelite", "train"]
-        for word in config.arguments():
-            name, equals, value = word.partition("=")
-            words += [name[1:]] if not equals else [name[1:], value] if not value.startswith("-") else [word[1:]]
-        return shlex.join(words if self.resume else [*words, "-snapshot", str(state)])
+        words = ["train", *dataclasses.replace(self, snapshot=None, weights=()).arguments()]
+        return shell_command(words if self.resume else [*words, f"--snapshot={state}"])
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON has them."""

@@ -1,8 +1,6 @@
 """Controls runs by their folders: pauses, resumes, ends them, requests snapshots. A run may have been started anywhere
 on this machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import os
@@ -69,9 +67,8 @@ def request_snapshot(folder: Path) -> str:
     if config.sighup_effect == "snapshot":
         effects["snapshot"] = signal.SIGHUP
     if "snapshot" not in effects:
-        raise CaffeliteError(
-            f"no signal makes {folder} write a snapshot", remedy="start it with -sighup_effect snapshot"
-        )
+        what = f"no signal makes {folder} write a snapshot"
+        raise CaffeliteError(what, remedy="start it with -sighup_effect snapshot")
     _send(folder, status, effects["snapshot"])
     return f"{folder} writes a snapshot after this iteration"
 
@@ -127,14 +124,12 @@ def continuation(folder: Path) -> tuple[RunConfig, Path]:
     """
     status = registry.read(folder)
     if status.state not in RESUMABLE:
-        raise CaffeliteError(
-            f"{folder} cannot be resumed", expected=f"one of {', '.join(RESUMABLE)}", found=status.state
-        )
+        what = f"{folder} cannot be resumed"
+        raise CaffeliteError(what, expected=f"one of {', '.join(RESUMABLE)}", found=status.state)
     state = next((each.state for each in snapshots.find(folder) if snapshot.sound(each.state)), None)
     if state is None:
-        raise CaffeliteError(
-            f"{folder} has no snapshot to continue from", expected=f"{snapshots.prefix(folder)}_iter_N.solverstate"
-        )
+        what = f"{folder} has no snapshot to continue from"
+        raise CaffeliteError(what, expected=f"{snapshots.prefix(folder)}_iter_N.solverstate")
     config = snapshots.config(folder)
     default = Path(f"{snapshots.prefix(folder)}_run")
     record = config.record or (None if default == folder.resolve() else str(folder.resolve()))

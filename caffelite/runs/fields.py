@@ -1,7 +1,5 @@
 """The fields of a run's solver and net by the names that ``-set`` uses, and the fields in which runs differ."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

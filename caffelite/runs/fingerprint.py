@@ -1,7 +1,5 @@
 """Identifies what a run depends on: its data, by sizes and a hash of samples of the content, and package versions."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator

@@ -28,8 +28,6 @@ output.txt          what the process printed
 slurm.json          that SLURM has the job, until its end is recorded
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -76,6 +74,11 @@ def configuration(folder: Path) -> dict[str, Any]:
     """The configuration of a run, {} where none is recorded. A run that waits, and one of an early version, has a file
     of its own for it."""
     return stored.read(folder / RUN, {"config": stored.ANY}).get("config") or stored.read(folder / CONFIG, stored.ANY)
+
+
+def sessions(folder: Path) -> list[dict[str, Any]]:
+    """The sessions of a run, in order; none where run.json lists none."""
+    return stored.read(folder / RUN, {"sessions": [{}]}).get("sessions", [])
 
 
 def now() -> str:

@@ -1,7 +1,5 @@
 """The history of a run, from its folder or from a log of Caffe or caffelite."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -17,7 +15,7 @@ import numpy as np
 
 from .. import inputs, stored
 from ..errors import CaffeliteError
-from .folder import LOSSES, METRICS, RUN
+from .folder import LOSSES, METRICS, sessions
 
 POINTS = 1000  # of a curve that is made of the losses alone
 
@@ -105,9 +103,8 @@ def read(path: str | Path, samples: int | None = None) -> History:
     if file.name == METRICS:
         _add_losses(history, file.parent)
     if not history.train and not history.undisplayed and not any(history.tests.values()):
-        raise CaffeliteError(
-            f"{file} contains no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
-        )
+        what = f"{file} contains no iteration"
+        raise CaffeliteError(what, expected="a run's metrics, or the log of a training by caffelite or Caffe")
     return history
 
 
@@ -150,8 +147,8 @@ def rate_at_end(folder: Path) -> tuple[int, float] | None:
 
 def _last_outcome(folder: Path) -> dict:
     """How the last session of a run ended; empty where it lives, was killed, or run.json cannot be read."""
-    sessions = stored.read(folder / RUN, {"sessions": [{}]}).get("sessions") or [{}]
-    outcome = stored.chosen(sessions[-1], {"outcome": {str: Any}}).get("outcome", {})
+    last = (sessions(folder) or [{}])[-1]
+    outcome = stored.chosen(last, {"outcome": {str: Any}}).get("outcome", {})
     return stored.chosen(outcome, {"iteration": int, "rate": float, "seconds": float})
 
 

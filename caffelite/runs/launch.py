@@ -81,10 +81,7 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
             log_file.write(line)
 
     signals = Signals(
-        config.sigint_effect,
-        config.sighup_effect,
-        report=None if rank else report,
-        min_interval=1 if several else 0,
+        config.sigint_effect, config.sighup_effect, report=None if rank else report, min_interval=1 if several else 0
     )
     with _copied_to(log_file), signals, parallel.session(config.hang_seconds) as comm:
         run = _Run(config, comm, signals, log_file, started)
@@ -167,10 +164,7 @@ class _Run:
         p = document.message
         gpu_ids = gpus(config.gpus, p) if gpu_ids is None else gpu_ids
         dev = open_one(
-            gpu_ids,
-            self._comm.local_rank,
-            config.device_options(),
-            lambda: nets.train_net(p, document.locate).message,
+            gpu_ids, self._comm.local_rank, config.device_options(), lambda: nets.train_net(p, document.locate).message
         )
         state = config.snapshot
         if config.resume:

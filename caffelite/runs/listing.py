@@ -1,8 +1,6 @@
 """Summaries of runs with their tags and notes: filters, an order, the comparison of several runs, and an index that
 lists many runs at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -184,7 +182,7 @@ def summary(status: RunStatus) -> RunSummary:
 
 def _last_session(folder: Path) -> dict[str, Any]:
     """The last session of run.json; empty where there is none."""
-    sessions = stored.read(folder / files.RUN, {"sessions": [{}]}).get("sessions")
+    sessions = files.sessions(folder)
     return stored.chosen(sessions[-1], {"device": str, "net": str, "max_iterations": int}) if sessions else {}
 
 
@@ -334,7 +332,7 @@ class Index:
 
     def __init__(self, roots: Sequence[Path], depth: int | None, file: Path | None):
         self._roots, self._file = list(roots), file
-        self._run_folders = [registry.RunFolders(root, depth) for root in roots]
+        self._run_folders = [registry.run_folders(root, depth) for root in roots]
         self._entries: dict[str, tuple[list[Any], RunSummary]] = {}
         self._lock = threading.Lock()
         self._made, self._saved = -FRESH, -SAVED
@@ -375,7 +373,7 @@ class Index:
     def _folders(self) -> list[Path]:
         folders: dict[str, Path] = {}
         for root in self._run_folders:
-            for folder in root:
+            for folder in (Path(listing.path) for listing in root):
                 if not files.leads_out(folder, self._roots):
                     folders.setdefault(os.path.realpath(folder), folder)
         return list(folders.values())

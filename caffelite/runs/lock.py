@@ -1,7 +1,5 @@
 """Locks of run folders and of queues: held by a process, and released by the kernel however that process ends."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -11,7 +9,7 @@ import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from .. import inputs, stored
 from ..errors import CaffeliteError, printable
@@ -73,6 +71,12 @@ class FileLock:
     def fileno(self) -> int:
         """The descriptor, for a child that is to inherit the lock."""
         return self._descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Releases the lock; safe to call twice."""

@@ -1,7 +1,5 @@
 """The log of a run: lines in glog's form, and the copy of them in the run folder."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

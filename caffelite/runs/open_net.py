@@ -1,10 +1,9 @@
 """Opens devices, nets and trainers: a prototxt, a phase and a device become a `Net`, a configuration a `Trainer`."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -66,11 +65,8 @@ def _class_weights(build: Callable[[int], graph.Graph], message: pb.NetParameter
     """The class weights that a net's layers ask for, measured from the data of its TRAIN phase."""
     if not class_weights.wanted(message):
         return {}
-    train = build(pb.TRAIN)
-    try:
+    with closing(build(pb.TRAIN)) as train:
         return class_weights.measure(train)
-    finally:
-        train.close()
 
 
 def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = None) -> None:
@@ -83,11 +79,8 @@ def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = 
             loaded = matches(complete, blobs)
         if not loaded.matched:
             known = ", ".join(n.name for n in (complete or net.graph).nodes if n.params) or "none"
-            raise CaffeliteError(
-                f"{path}: no layer of the file is in the net",
-                expected=f"layers {known}",
-                found=", ".join(blobs) or "no layers with weights",
-            )
+            what, actual = f"{path}: no layer of the file is in the net", ", ".join(blobs) or "no layers with weights"
+            raise CaffeliteError(what, expected=f"layers {known}", found=actual)
         log.info("Weights from %s: matched %s", path, ", ".join(loaded.matched))
         if loaded.skipped:
             log.info("  skipped, not in the net: %s", ", ".join(loaded.skipped))
@@ -142,9 +135,8 @@ def gpu_numbers(text: str) -> list[int]:
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise CaffeliteError(
-            "-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"'
-        ) from None
+        what = "-gpu takes numbers or all"
+        raise CaffeliteError(what, expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
 
 
 class GpuOfSolver(list):
@@ -188,9 +180,8 @@ def open_device(
     if gpu is None:
         del gpu_ids[1:]
     if len(gpu_ids) > 1:
-        raise CaffeliteError(
-            "only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {gpu_ids[0]}"
-        )
+        what = "only training runs on several GPUs"
+        raise CaffeliteError(what, found=f"-gpu {gpu}", remedy=f"use one: -gpu {gpu_ids[0]}")
     return open_one(gpu_ids, 0, options, net)
 
 

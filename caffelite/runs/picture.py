@@ -1,11 +1,10 @@
 """The curves of one or several runs, drawn by matplotlib: losses, scores, rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
 
+from .. import charts
 from ..charts import GRID, INK, logarithmic, panels, plain_text, saved, shown
 from .history import History, Row, is_loss
 
@@ -49,8 +48,7 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
             axis.legend(frameon=False, fontsize=8.5, labelcolor=INK, ncols=2 if len(curves) > 4 else 1)
     figure.align_ylabels()
     axes[-1].set_xlabel(over if over == "iteration" else "seconds", color=INK)
-    title = title if title is not None else runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-    axes[0].set_title(shown(title), loc="left", color=INK, fontsize=11, fontweight="bold")
+    charts.title(axes[0], title if title is not None else runs[0].name if len(runs) == 1 else f"{len(runs)} runs")
     _tell_last(figure, ends)
     return saved(figure, form)
 
@@ -73,7 +71,7 @@ def range_test(
         axis.annotate(f" {best:.2g}", (best, 0.03), xycoords=("data", "axes fraction"), color=COLOURS[1], fontsize=10)
     axis.set_xlabel("learning rate", color=INK)
     axis.set_ylabel("loss", color=INK)
-    axis.set_title("learning rate range test", loc="left", color=INK, fontsize=11, fontweight="bold")
+    charts.title(axis, "learning rate range test")
     return saved(figure, form)
 
 
@@ -123,16 +121,8 @@ def _tell_last(figure, ends: list[tuple]) -> None:
         ]
         mine.sort(key=lambda end: end[0])
         for height, (wanted, x, y, colour) in zip(spread([end[0] for end in mine], LABEL_GAP), mine, strict=True):
-            axis.annotate(
-                f"{y:.4g}",
-                (x, y),
-                xytext=(6, height - wanted),
-                textcoords="offset points",
-                color=colour,
-                fontsize=8,
-                va="center",
-                annotation_clip=False,
-            )
+            style = {"textcoords": "offset points", "fontsize": 8, "va": "center", "annotation_clip": False}
+            axis.annotate(f"{y:.4g}", (x, y), xytext=(6, height - wanted), color=colour, **style)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:

@@ -183,10 +183,10 @@ def read(folder: str | Path) -> RunStatus:
 
 
 def find(root: str | Path, depth: int | None = None) -> Iterator[RunStatus]:
-    """The runs below a folder, by name; see ``RunFolders``. Runs that cannot be read are skipped."""
-    for folder in RunFolders(root, depth):
+    """The runs below a folder, by name; see ``run_folders``. Runs that cannot be read are skipped."""
+    for listing in run_folders(root, depth):
         with suppress(CaffeliteError):
-            yield read(folder)
+            yield read(listing.path)
 
 
 class Folders:
@@ -245,14 +245,9 @@ class Listing:
         return time.time_ns() - self.changed > SETTLED
 
 
-class RunFolders:
-    """The run folders below a folder, by name, each time that it is iterated. depth: as for ``Folders``."""
-
-    def __init__(self, root: str | Path, depth: int | None = None):
-        self._folders = Folders(root, (files.RUN, files.CONFIG), depth, hidden=False)
-
-    def __iter__(self) -> Iterator[Path]:
-        return (Path(listing.path) for listing in self._folders)
+def run_folders(root: str | Path, depth: int | None = None) -> Folders:
+    """The run folders below a folder. depth: as for ``Folders``."""
+    return Folders(root, (files.RUN, files.CONFIG), depth, hidden=False)
 
 
 def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> tuple[str, str]:

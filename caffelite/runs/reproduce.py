@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import chdir, closing
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,7 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
         if package not in ("python", "system") and (now := version_of(package)) != version:
             log.warning("%s is %s now, was %s", package, now or "not installed", version)
     folder = folder.resolve()
-    with contextlib.chdir(session["folder"] if os.path.isdir(session["folder"]) else "."):
+    with chdir(session["folder"] if os.path.isdir(session["folder"]) else "."):
         return _repeat(folder, session, gpu, iterations)
 
 
@@ -58,16 +58,14 @@ def _repeat(folder: Path, session: dict, gpu: str | None, iterations: int | None
     dev = open_device(gpu, p)
     if dev.algorithms:
         dev.algorithms.restore(session.get("algorithms", ()))
-    trainer = open_trainer(config, document, dev, requests=requests, resume=start(session, folder), snapshots=False)
-    try:
+    resume = start(session, folder)
+    with closing(open_trainer(config, document, dev, requests=requests, resume=resume, snapshots=False)) as trainer:
         if session.get("weights") or p.weights and not session.get("snapshot"):
             load_weights(trainer.net, list(session.get("weights") or p.weights))
         comparison = Comparison(folder, trainer)
         trainer.hooks.add(comparison)
         trainer.step(max(0, min(iterations or p.max_iter, comparison.iterations) - trainer.iteration))
         trainer.report_losses()
-    finally:
-        trainer.close()
     if not comparison.compared:
         raise CaffeliteError(f"{folder} has no loss or score to compare", expected="the record of an iteration or more")
     return comparison, trainer.iteration

@@ -1,7 +1,5 @@
 """Writes a solver so that it runs the same from any folder: with its nets, its seed, and absolute paths."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path

@@ -1,13 +1,11 @@
 """The snapshots of a run, found from its folder."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
-from .. import prototxt, stored
+from .. import prototxt
 from ..errors import CaffeliteError
 from ..training.checkpoint import snapshot
 from . import folder as files
@@ -64,5 +62,4 @@ def find(folder: Path) -> list[Snapshot]:
 
 
 def _ids(folder: Path) -> set[str]:
-    sessions = stored.read(folder / files.RUN, {"sessions": [{}]}).get("sessions", ())
-    return {str(session["run"]) for session in sessions if session.get("run")}
+    return {str(session["run"]) for session in files.sessions(folder) if session.get("run")}

@@ -3,8 +3,6 @@
 It is `CAFFELITE_STATE`, else `caffelite` in `XDG_STATE_HOME`, else `~/.local/state/caffelite`.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -61,10 +61,7 @@ class Tracking(Hook):
     """
 
     def __init__(
-        self,
-        trackers: Sequence[Tracker],
-        run: Callable[[], TrackedRun],
-        ended: Callable[[], tuple[str, list[Path]]],
+        self, trackers: Sequence[Tracker], run: Callable[[], TrackedRun], ended: Callable[[], tuple[str, list[Path]]]
     ):
         self._trackers, self._run, self._ended = list(trackers), run, ended
         self._opened: TrackedRun | None = None

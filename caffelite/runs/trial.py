@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
@@ -48,23 +49,18 @@ def train_two_iterations(config: RunConfig, batch: int, gpu_ids: list[int]) -> N
     fit."""
     plain = _plain(read_solver(config))
     overrides = _BatchOverrides(Overrides(config.overrides), batch)
-    trainer = open_trainer(config, plain, open_one(gpu_ids, options=config.device_options()), overrides=overrides)
-    try:
+    dev = open_one(gpu_ids, options=config.device_options())
+    with closing(open_trainer(config, plain, dev, overrides=overrides)) as trainer:
         trainer.step(2)
-    finally:
-        trainer.close()
 
 
 def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> RangeTest:
     """Trains at rates that rise from ``low`` to ``high``, and returns rates and losses."""
     document = read_solver(config)
     dev = open_device(config.gpus, document.message)
-    trainer = open_trainer(config, _plain(document), dev)
-    try:
+    with closing(open_trainer(config, _plain(document), dev)) as trainer:
         load_initial_weights(trainer, config)
         return range_test(trainer, low, high, iterations)
-    finally:
-        trainer.close()
 
 
 def _plain(document: Document) -> Document:
@@ -191,11 +187,8 @@ def measure_layers(
     """Times the layers with a small and a large batch. open_at: opens the net with a batch size."""
     times = []
     for batch in batches:
-        net = open_at(batch)
-        try:
+        with closing(open_at(batch)) as net:
             times.append(layer_times(net, graph, compiled, iterations))
             rate = net.params.size / _update_seconds(net, iterations)
-        finally:
-            net.close()
     whole = graph.batch_size
     return costs.Measured((batches[0] / whole, batches[1] / whole), times[0], times[1], rate)

@@ -1,14 +1,11 @@
 """What the process of a run uses: processor time, memory, memory of GPUs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
 GPU_PERIOD = 5.0  # seconds between calls of nvidia-smi
@@ -23,9 +20,6 @@ class Usage:
     memory: int
     threads: int
     gpu_memory: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def resident(process: int) -> int:

@@ -1,7 +1,5 @@
 """Writes layers and solvers as prototxts in which comments say what each line is for."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """Files with a comment for every choice: ``caffelite new layer NAME``, a layer type of the user's, and ``caffelite new
 job.sbatch SOLVER``, a script that SLURM runs and requeues."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
@@ -61,9 +59,8 @@ if __name__ == "__main__":
 def write(name: str, force: bool = False) -> Path:
     """Writes the file into the current folder. Errors: a type that caffelite has, a file that exists."""
     if not re.fullmatch(r"[A-Z]\w*", name, re.ASCII):
-        raise CaffeliteError(
-            "this is no name of a layer type", expected="letters and digits, as in MyLayer", found=name
-        )
+        what = "this is no name of a layer type"
+        raise CaffeliteError(what, expected="letters and digits, as in MyLayer", found=name)
     check_vacant(name)
     path = Path(f"{words(name)}.py")
     return _written(path, TEXT, force, NAME=name, FIELD=f"{words(name)}_param")

@@ -1,13 +1,12 @@
 """The files of a project: texts of net, solver and README, and the deploy net."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from .. import data as data_package
 from .. import prototxt
-from ..data.samples import DataSource
 from ..data.writers import atomic
 from ..deploy.convert import convert
 from ..deploy.preprocessing import describe
@@ -240,16 +238,13 @@ def write_deploy(folder: Path, data: Dataset, run: Run) -> None:
     source_graph = graph.build(
         document.message, state, document.locate, functools.partial(data_package.open_source, seed=0)
     )
-    source: DataSource = source_graph.sources[0][1]
-    try:
+    with closing(source_graph.sources[0][1]) as source:
         message = convert(source_graph, ["numbers"] if data.task == NUMBERS else []).message
         deploy = message.deploy_param
         describe(deploy, source, source_graph.values["data"].shape[1:2], "BGR")
         size = getattr(source.samples, "size", (0, 0))
         if all(size) and size != tuple(source.shapes[0][2:]):
             deploy.height, deploy.width = size
-    finally:
-        source.close()
     message.name = run.name
     deploy.label.extend(data.names)
     deploy.weights = f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"

@@ -1,8 +1,6 @@
 """Starts a project from trained weights: which net they are of, whether their shapes fit, what their training data was
 scaled by, and which layers keep them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,9 +70,8 @@ def likely_net(trained: Trained, nets: dict[str, pb.NetParameter]) -> str:
     if scores[best] < 0.5:
         found = ", ".join(list(trained.blobs)[:6])
         remedy = "name the net that they were trained with: -net, or -net FILE with its train_val.prototxt"
-        raise CaffeliteError(
-            f"{trained.path}: these weights are of no shipped net", found=f"layers {found}", remedy=remedy
-        )
+        what = f"{trained.path}: these weights are of no shipped net"
+        raise CaffeliteError(what, found=f"layers {found}", remedy=remedy)
     return best
 
 
@@ -103,9 +100,8 @@ def fit(graph: Graph, trained: Trained, last: str, side: int) -> Fit:
             )
         matched.append(node.name)
     if not matched:
-        raise CaffeliteError(
-            f"{trained.path}: no layer of the file is in the net", found=", ".join(list(trained.blobs)[:6])
-        )
+        what = f"{trained.path}: no layer of the file is in the net"
+        raise CaffeliteError(what, found=", ".join(list(trained.blobs)[:6]))
     return Fit(matched, new)
 
 

@@ -1,7 +1,5 @@
 """Measures images: sizes, colour, mean and spread of their values; and finds those that cannot be read."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,6 @@
 """Adapts a shipped net to a data set: its layers without data, losses and auxiliary classifiers, and a new last layer
 with losses for the task."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -50,9 +48,8 @@ def units(values: np.ndarray, names: list[str]) -> tuple[list[float], list[float
     spread, mean = values.std(0, dtype=np.float64), values.mean(0, dtype=np.float64)
     for name, value, middle in zip(names, spread, mean, strict=True):
         if value <= 1e-7 * max(1.0, abs(middle)):
-            raise CaffeliteError(
-                f'column "{name}" has one value throughout', found=f"{middle:g}", remedy="leave the column out"
-            )
+            what = f'column "{name}" has one value throughout'
+            raise CaffeliteError(what, found=f"{middle:g}", remedy="leave the column out")
     if spread.max() <= SIMILAR * spread.min():
         spread = np.full_like(spread, np.sqrt(np.mean(np.square(values - values.mean(dtype=np.float64)))))
         mean = np.full_like(mean, values.mean(dtype=np.float64))
@@ -85,13 +82,11 @@ def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Netwo
     losses = [layer for layer in net.layer if Compares.of(layer.type).probability and Compares.of(layer.type).classes]
     losses = [layer for layer in losses if not layer.include or any(r.phase == pb.TRAIN for r in layer.include)]
     if not losses:
-        raise CaffeliteError(
-            "this net is no classifier", where=locate(), expected="a SoftmaxWithLoss", remedy="choose another with -net"
-        )
-    layers, scores = _trunk(net, losses[-1].bottom[0])
+        raise locate.error("this net is no classifier", expected="a SoftmaxWithLoss", remedy="choose another with -net")
+    layers = _trunk(net, losses[-1].bottom[0])
     position = next((i for i in range(len(layers) - 1, -1, -1) if weights_of(layers[i])), None)
     if position is None:
-        raise CaffeliteError("this net has no layer with weights", where=locate())
+        raise locate.error("this net has no layer with weights")
     for layer in layers:
         _spare(layer)
     last = layers[position]
@@ -101,21 +96,20 @@ def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Netwo
         f"{last.name}_{name}",
         [layer.name for layer in layers[:position] if weights_of(layer)],
     )
-    scores = _rename_last(network, last, len(head.names), scores)
-    _add_head(network, head, scores, REGISTRY[last.type].needs_images)
+    _rename_last(network, last, len(head.names))
+    _add_head(network, head, network.layers[-1].top[0], REGISTRY[last.type].needs_images)
     return network
 
 
-def _trunk(net: pb.NetParameter, scores: str) -> tuple[list[pb.LayerParameter], str]:
+def _trunk(net: pb.NetParameter, scores: str) -> list[pb.LayerParameter]:
     """Copies of the layers that lead to the scores, without those that feed data or are for one phase only."""
     needed, trunk = {scores}, []
     for layer in reversed(net.layer):
         if not layer.bottom or layer.include or layer.exclude or needed.isdisjoint(layer.top):
             continue
         needed.update(layer.bottom)
-        copy = deepcopy(layer)
-        trunk.append(copy)
-    return trunk[::-1], scores
+        trunk.append(deepcopy(layer))
+    return trunk[::-1]
 
 
 def _spare(layer: pb.LayerParameter) -> None:
@@ -151,7 +145,7 @@ def _own_tops(layers: list[pb.LayerParameter]) -> list[pb.LayerParameter]:
     return layers
 
 
-def _rename_last(network: Network, last: pb.LayerParameter, outputs: int, scores: str) -> str:
+def _rename_last(network: Network, last: pb.LayerParameter, outputs: int) -> None:
     old, last.name = last.top[0], network.last
     p = weights_of(last)
     p.num_output = outputs
@@ -161,7 +155,6 @@ def _rename_last(network: Network, last: pb.LayerParameter, outputs: int, scores
         layer.bottom[:] = [network.last if name == old else name for name in layer.bottom]
         layer.top[:] = [network.last if name == old else name for name in layer.top]
     last.top[:] = [network.last]
-    return network.layers[-1].top[0]
 
 
 def _add_head(network: Network, head: Head, scores: str, spatial: bool) -> None:

@@ -1,13 +1,12 @@
 """Decides how images enter a net: size, crop, mean, scale, augmentation; and writes the two data layers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .comments import with_line_comments
+from .files import list_name
 from .measure import Measured
 from .presets import Preset
 from .reading import NUMBERS, Subset
@@ -100,7 +99,7 @@ def data_layers(
 def _files(layer: pb.LayerParameter, folder: Path, subset: Subset, geometry: Geometry) -> pb.ImageDataParameter:
     layer.type, p = "ImageData", layer.image_data_param
     name = "train" if layer.include[0].phase == pb.TRAIN else "test"
-    p.source = (folder / f"{name}.{'txt' if subset.values is None else 'csv'}").as_posix()
+    p.source = (folder / list_name(subset, name)).as_posix()
     if geometry.resize:
         p.new_height = p.new_width = geometry.resize
     if geometry.channels == 1:

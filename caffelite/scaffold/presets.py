@@ -1,7 +1,5 @@
 """The nets that a project can start from, the settings that train each from nothing, and which one suits a data set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..errors import CaffeliteError, did_you_mean
@@ -56,9 +54,8 @@ def find(name: str) -> Preset:
     """The preset of this name. Errors: there is none."""
     if name not in PRESETS:
         near = did_you_mean(name, PRESETS)
-        raise CaffeliteError(
-            f'-net: no classifier "{name}" to start from', expected=f"one of {', '.join(PRESETS)}", remedy=near
-        )
+        what = f'-net: no classifier "{name}" to start from'
+        raise CaffeliteError(what, expected=f"one of {', '.join(PRESETS)}", remedy=near)
     return PRESETS[name]
 
 

@@ -1,7 +1,5 @@
 """Makes a project: reads and measures the data, decides, and writes the files."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil
@@ -100,9 +98,8 @@ class _Making:
         if self.shipped:  # the project has a copy, so that it needs no installed caffelite of this version
             self.weights = self.folder / self.shipped.name
         if not re.fullmatch(r"[^\x00-\x1f\"'\\]+", str(request.folder)) or not request.folder.name:
-            raise CaffeliteError(
-                "a bad name for a folder", expected="a path without quotes", found=repr(str(request.folder))
-            )
+            what = "a bad name for a folder"
+            raise CaffeliteError(what, expected="a path without quotes", found=repr(str(request.folder)))
 
     def make(self) -> Project:
         request = self.request
@@ -158,9 +155,8 @@ class _Making:
             )
         data = reading.read(source, request.task, self.left_out if request.skip else None, self.progress)
         if request.task and request.task != data.task:
-            raise CaffeliteError(
-                f"-task {request.task} needs a .csv table", found=f"{source}, which has one label per image"
-            )
+            what = f"-task {request.task} needs a .csv table"
+            raise CaffeliteError(what, found=f"{source}, which has one label per image")
         if isinstance(request.test, Path):
             data.test = reading.read_test(request.test, data, self.left_out if request.skip else None, self.progress)
         elif request.test is not None:
@@ -344,19 +340,9 @@ class _Making:
         if request.batch:
             batch = schedule.Batch(request.batch, 1, "given by -batch")
         planned = schedule.schedule(preset, len(train), batch.size * batch.passes, task, finetuned)
-        run = files.Run(
-            self.name,
-            task,
-            planned,
-            math.ceil(len(test) / size),
-            len(test),
-            len(test) % size == 0,
-            batch.passes,
-            preset.decay,
-            request.seed,
-            self.weights,
-            net.last,
-        )
+        tests = math.ceil(len(test) / size), len(test), len(test) % size == 0
+        learning = batch.passes, preset.decay, request.seed
+        run = files.Run(self.name, task, planned, *tests, *learning, self.weights, net.last)
         passes = f" in {batch.passes} parts" if batch.passes > 1 else ""
         self.decided.append(f"Batch: {batch.size * batch.passes} images per iteration{passes}: {batch.why}.")
         self.decided.append(

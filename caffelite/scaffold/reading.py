@@ -40,7 +40,7 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool)
     if source.suffix.lower() == ".csv":
         return read_table(source, task)
     if source.name.endswith((".tar", ".tar.gz", ".tgz", ".zip")):
-        raise CaffeliteError("an archive", where=Where(str(source)), expected=EXPECTED, remedy="unpack it first")
+        raise Where(str(source)).error("an archive", expected=EXPECTED, remedy="unpack it first")
     if source.suffix.lower() in listing.IMAGES:
         raise CaffeliteError(f"{source} is one image", expected=EXPECTED)
     listed = [_resolved(image, source.parent) for image in listing.read_list(source)]
@@ -184,7 +184,7 @@ def read_table(path: Path, task: str | None, known: list[str] | None = None) -> 
     """
     rows = read_rows(path)
     if not rows:
-        raise CaffeliteError("the table is empty", where=Where(str(path)), expected="rows of file, answers")
+        raise Where(str(path)).error("the table is empty", expected="rows of file, answers")
     header, rows = _header(rows)
     if not rows or min(len(cells) for _, cells in rows) < 2:
         where = next((where for where, cells in rows if len(cells) < 2), Where(str(path)))

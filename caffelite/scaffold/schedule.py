@@ -1,7 +1,5 @@
 """Chooses batch sizes, learning rate and length of a run."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A check is ``name(bench) -> str``: its docstring is the row's name, its result i
 ``Skipped`` where there is nothing to test, ``Wrong`` where numbers differ. ``CHECKS`` lists all checks in order.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass

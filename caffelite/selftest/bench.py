@@ -1,7 +1,5 @@
 """The context of checks: the device under test, a CPU to compare with, and the comparison of numbers."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Callable, Iterator

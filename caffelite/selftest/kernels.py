@@ -1,7 +1,5 @@
 """Checks of kernels that no layer has, against NumPy: preprocessing, the update, and CUDA graphs against eager runs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..devices import ops

@@ -1,7 +1,5 @@
 """Checks of layers: both passes of small nets, on a GPU compared with the CPU, on the CPU with float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Checks of several GPUs: they train together, each with a net or with a piece of one, in captured graphs, and end."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -29,19 +27,8 @@ def _train(folder: Path, gpus: str, batch: int, *options: str) -> str:
     folder.mkdir()
     path = written(folder, ITERATIONS, batch)
     path.write_text(path.read_text() + f" display: {ITERATIONS}")
-    command = [
-        sys.executable,
-        "-m",
-        "caffelite",
-        "train",
-        "-solver",
-        str(path),
-        "-gpu",
-        gpus,
-        "-precision",
-        "fp32",
-        *options,
-    ]
+    words = ["train", "-solver", str(path), "-gpu", gpus, "-precision", "fp32", *options]
+    command = [sys.executable, "-m", "caffelite", *words]
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, cwd=folder
@@ -49,9 +36,8 @@ def _train(folder: Path, gpus: str, batch: int, *options: str) -> str:
     except subprocess.TimeoutExpired:
         raise Wrong(f"-gpu {gpus} does not end within {SECONDS} s") from None
     if done.returncode:
-        raise Wrong(
-            f"-gpu {gpus} ends with status {done.returncode}: " + " ".join(done.stdout.strip().splitlines()[-2:])
-        )
+        what = f"-gpu {gpus} ends with status {done.returncode}: " + " ".join(done.stdout.strip().splitlines()[-2:])
+        raise Wrong(what)
     return done.stdout
 
 
@@ -73,9 +59,8 @@ def _compared(bench: Bench, needed: int, batch: int, *options: str) -> str:
         together = _train(Path(folder) / "together", gpus, batch, *options)
         alone = _train(Path(folder) / "alone", f"{bench.number}", BATCH)
     if "eagerly" in together:
-        raise Wrong(
-            "iterations were not captured: " + next(line for line in together.splitlines() if "eagerly" in line)
-        )
+        what = "iterations were not captured: " + next(line for line in together.splitlines() if "eagerly" in line)
+        raise Wrong(what)
     a, b = final_loss(together), final_loss(alone)
     if not abs(a - b) <= CLOSE * abs(b):
         raise Wrong(f"GPUs {gpus} end at a loss of {a:.6g}, one GPU with the whole batch at {b:.6g}")

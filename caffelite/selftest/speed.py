@@ -1,7 +1,5 @@
 """The speed of the device: a large copy and a large product, in percent of its peak. No speed is a failure."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Checks of the installation: versions, headers, cache folders, and a kernel that was never compiled before."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

@@ -1,11 +1,10 @@
 """Checks of training: 50 iterations of LeNet with seeded weights and images; eager, by graphs, and compared with a
 CPU."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,8 +67,7 @@ def trained(dev: Device, last: int = 0) -> Trained:
     with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
         path = written(Path(folder), ITERATIONS + last, BATCH)
         document = prototxt.read_solver(path)
-        solver = build_trainer(document.message, document.locate, str(path), dev)
-        try:
+        with closing(build_trainer(document.message, document.locate, str(path), dev)) as solver:
             solver.step(ITERATIONS)
             dev.synchronize()
             begin = time.perf_counter()
@@ -79,8 +77,6 @@ def trained(dev: Device, last: int = 0) -> Trained:
             return Trained(
                 np.array(solver.loss_window(ITERATIONS + last)), dev.download(solver.net.params.data).copy(), ms
             )
-        finally:
-            solver.close()
 
 
 @functools.cache

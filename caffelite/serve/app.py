@@ -1,7 +1,5 @@
 """The application: routes of all pages, static files, security, error pages."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Static files: our own, and Plotly's script from its installed package."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import gzip

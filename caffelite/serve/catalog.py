@@ -1,7 +1,5 @@
 """What lies below the roots: deploy nets, test reports, data sets."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """The configuration of the server."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,9 +69,8 @@ class ServeConfig:
             raise CaffeliteError("-token is too short or not ASCII", expected=f"{TOKEN_LENGTH} characters or more")
         if not self.token and not is_loopback(self.host):
             remedy = "add -token auto, or leave -host out"
-            raise CaffeliteError(
-                f"-host {self.host} can be reached by other machines", expected="a token", remedy=remedy
-            )
+            what = f"-host {self.host} can be reached by other machines"
+            raise CaffeliteError(what, expected="a token", remedy=remedy)
         if bool(self.cert) != bool(self.key):
             raise CaffeliteError("TLS needs both -cert and -key", remedy="name the PEM files of both")
         if self.gpus != ALL:

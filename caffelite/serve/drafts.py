@@ -4,8 +4,6 @@ The texts are written next to the solver under hidden names for as long as they 
 mean what they mean in the solver itself.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence

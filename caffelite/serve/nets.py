@@ -1,7 +1,5 @@
 """Nets that requests name: read with all their paths held under the roots, Python layers refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
@@ -37,9 +35,8 @@ def weights(config: ServeConfig, document: Document) -> Path:
     """The weights of a deploy net that ``read`` returned. Errors: it has none; they are outside the roots."""
     named = document.message.deploy_param.weights
     if not named:
-        raise CaffeliteError(
-            "the net names no weights, and none lie beside it", remedy="caffelite deploy -weights FILE"
-        )
+        what = "the net names no weights, and none lie beside it"
+        raise CaffeliteError(what, remedy="caffelite deploy -weights FILE")
     return config.resolve(str(Path(document.locate.file).parent / named))
 
 

@@ -1,7 +1,5 @@
 """Answers: pages from templates, the same values as JSON, errors, and the routes that make them."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable, Mapping

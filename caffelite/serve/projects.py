@@ -1,7 +1,5 @@
 """What a new run can start from: databases, nets, trained runs; and the jobs that make its project."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

@@ -1,11 +1,10 @@
 """The runs that pages show: the index, samples of processes, and the run that a request names."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ class Runs:
             "sessions": status.sessions,
             "last_rate": dict(zip(("iteration", "rate"), last_rate, strict=True)) if last_rate else None,
             "actions": () if stopping else control.offered(status.state),
-            "usage": usage.to_json() if usage else None,
+            "usage": asdict(usage) if usage else None,
             "sizes": dict(_sizes(run)),
         }
 

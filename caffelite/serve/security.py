@@ -1,7 +1,5 @@
 """Checks of every request before a page sees it, and headers of every answer."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Starts the server of an application, which ends connections of clients that are too slow."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

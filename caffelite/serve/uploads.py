@@ -3,8 +3,6 @@
 Only the last two parts of a name are used, the class and the file, reduced to plain characters: no path is extracted.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

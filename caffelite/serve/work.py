@@ -1,7 +1,5 @@
 """Work that pages hand to the queue, the state of it, and the schedulers that start it: one for each root."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator, Sequence

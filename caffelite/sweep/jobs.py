@@ -1,7 +1,5 @@
 """The training runs of a sweep: processes of this one, each on a device of its own, or jobs of a queue."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -4,8 +4,6 @@ successive halving, which compares them at rungs.
 Nothing here depends on time, so that a sweep that was interrupted gives the same files as one that was not.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -13,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import charts
 from ..charts import FAINT, GRID, INK, panels, plain_text, saved, short, shown
 from ..errors import CaffeliteError
 from ..report.statistics import mean_interval
@@ -155,9 +154,8 @@ def rungs(settings: int, factor: int, first: int, max_iterations: int, step: int
         return [END]
     if first >= max_iterations:
         remedy = "choose a smaller -first"
-        raise CaffeliteError(
-            "the first rung is not before the end", expected=f"below {max_iterations}", found=first, remedy=remedy
-        )
+        what = "the first rung is not before the end"
+        raise CaffeliteError(what, expected=f"below {max_iterations}", found=first, remedy=remedy)
     if first:
         steps = [first * factor**i for i in range(max_iterations.bit_length()) if first * factor**i < max_iterations]
     else:
@@ -208,7 +206,7 @@ def picture(results: SweepResults, form: str, title: str = "") -> bytes:
         axes.text(1, 1.0, note, transform=axes.transAxes, color=FAINT, fontsize=8, ha="right", va="bottom")
     hidden = len([row for row in results.rows if row.scores]) - len(rows)
     head = f"{title or 'sweep'}: {len(results.rows)} settings{f', the best {MOST} shown' * (hidden > 0)}"
-    axes.set_title(shown(head), loc="left", color=INK, fontsize=11, fontweight="bold", pad=14)
+    charts.title(axes, head, pad=14)
     return saved(figure, form)
 
 

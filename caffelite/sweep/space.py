@@ -1,7 +1,5 @@
 """The settings of a sweep, from ``-set`` texts: lists of values, ranges, the grid, random draws."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
@@ -87,9 +85,8 @@ def _axis(field: str, value: str) -> Axis | None:
         return _range(field, *match.groups())
     if (match := re.match(r"(\w+)\(", value)) and value.endswith(")"):
         remedy = did_you_mean(match[1], (LOG, UNIFORM, INT))
-        raise CaffeliteError(
-            "unknown range", expected="log(LOW,HIGH), uniform(LOW,HIGH) or int(LOW,HIGH)", remedy=remedy
-        )
+        what = "unknown range"
+        raise CaffeliteError(what, expected="log(LOW,HIGH), uniform(LOW,HIGH) or int(LOW,HIGH)", remedy=remedy)
     values = list(split(value))
     if len(values) < 2:
         return None

@@ -77,12 +77,8 @@ class Sweep:
 
     def run(self) -> SweepResults:
         """Trains what is not trained yet and returns the results, complete unless a stop was requested."""
-        lock = self._open()
-        try:
-            with contextlib.closing(self._jobs()) as jobs:
-                return self._run(jobs)
-        finally:
-            lock.release()
+        with self._open(), contextlib.closing(self._jobs()) as jobs:
+            return self._run(jobs)
 
     def _jobs(self) -> Jobs:
         """What runs the trials: processes of this one, a queue, or a cluster through a queue in the sweep's folder."""
@@ -226,11 +222,9 @@ class Sweep:
         trial.save(known)
         text = " ".join(f"{name}={value}" for name, value in trial.setting)
         seed = f" seed {trial.seed}" if self.config.seeds > 1 else ""
-        value = (
-            f"{self.score.name} = {result.score:.6g}"
-            if result.score is not None
-            else f"{result.state}: {result.reason}"
-        )
+        value = f"{result.state}: {result.reason}"
+        if result.score is not None:
+            value = f"{self.score.name} = {result.score:.6g}"
         log.info("%s, iteration %d: %s%s: %s", trial.name, result.iteration, text, seed, value)
 
     def _summary(self, rows: dict[int, SettingResult], complete: bool) -> SweepResults:
@@ -291,9 +285,7 @@ def compared_score(config: SweepConfig) -> Score:
     _, *tests = _specs(config.base, document)
     if not tests:
         remedy = "give the solver test_iter and test_interval, and the net a TEST phase"
-        raise CaffeliteError(
-            "a sweep compares scores of a test net, and this solver has none", where=locate(), remedy=remedy
-        )
+        raise locate.error("a sweep compares scores of a test net, and this solver has none", remedy=remedy)
     Overrides(config.base.overrides).nets([nets.train_net(p, locate, config.base.level, config.base.stages), *tests])
     known: dict[str, tuple[int, bool]] = {}
     for i, spec in enumerate(tests):
@@ -302,7 +294,7 @@ def compared_score(config: SweepConfig) -> Score:
         for value in graph.outputs:
             known.setdefault(value.name, (i, bool(value.node and value.node.layer.loss)))
     if not known:
-        raise CaffeliteError("the test net has no outputs", where=locate())
+        raise locate.error("the test net has no outputs")
     name = config.score or p.best_score or ("accuracy" if "accuracy" in known else next(iter(known)))
     if name not in known:
         what = f'no test net has an output "{name}"'

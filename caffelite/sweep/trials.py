@@ -1,7 +1,5 @@
 """A trial: one setting with one random seed, trained by a process of its own under its own snapshot prefix."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -1,7 +1,5 @@
 """A deploy net that keeps every blob and gradient, to explain its prediction for an image: saliency maps, Grad-CAM."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +46,7 @@ class ExplainedNet:
         outputs = self.net.graph.outputs
         if len(outputs) != 1:
             found = ", ".join(value.name for value in outputs) or "none"
-            raise CaffeliteError("a net with one output of scores is needed", where=document.locate(), found=found)
+            raise document.locate.error("a net with one output of scores is needed", found=found)
         (self._output,) = outputs
         self.classes = int(np.prod(self._output.shape[1:]))
         labels = list(message.deploy_param.label)

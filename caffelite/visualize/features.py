@@ -1,7 +1,5 @@
 """Features of many samples, and their projection to two dimensions by PCA or t-SNE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,9 +43,8 @@ def collect(net: Net, blob: str, samples: int) -> Features:
             labels.append(_download(net, label).reshape(batch))
     every = np.concatenate(rows)[:count].astype(np.float64)
     if not np.isfinite(every).all():
-        raise CaffeliteError(
-            f'blob "{blob}" has values that are not finite', remedy="are its weights those of this net?"
-        )
+        what = f'blob "{blob}" has values that are not finite'
+        raise CaffeliteError(what, remedy="are its weights those of this net?")
     return Features(every, np.concatenate(labels)[:count].astype(int) if labels else None)
 
 

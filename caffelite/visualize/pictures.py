@@ -1,13 +1,12 @@
 """The pictures, drawn by matplotlib as PNG, SVG or PDF."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import charts
 from ..charts import FAINT, GRID, INK, bare, figure_type, plain_text, saved, short, shown
 from .explained import Picture
 
@@ -175,7 +174,7 @@ def points(positions: np.ndarray, classes: np.ndarray | None, labels: Sequence[s
             )
             for handle in legend.legend_handles:
                 handle.set_alpha(1)
-    axes.set_title(shown(title), loc="left", color=INK, fontsize=11, fontweight="bold")
+    charts.title(axes, title)
     return saved(figure, form)
 
 

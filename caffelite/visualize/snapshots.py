@@ -1,7 +1,5 @@
 """The parameters of a run's snapshots."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,9 +41,8 @@ def _of_run(folder: Path) -> list[Path]:
         sessions = stored.load(folder / "run.json", {"sessions": [{"folder": str}]})["sessions"]
         start = Path(sessions[-1]["folder"]) / solver.snapshot_prefix
     except (CaffeliteError, IndexError):
-        raise CaffeliteError(
-            f"{folder} is not the folder of a run", expected="one that caffelite train wrote"
-        ) from None
+        what = f"{folder} is not the folder of a run"
+        raise CaffeliteError(what, expected="one that caffelite train wrote") from None
     starts = [start, folder.parent / folder.name.removesuffix("_run")]
     for each in starts:
         snapshots = [p for p in each.parent.glob(f"{each.name}_iter_*.caffemodel*") if ITERATION.search(p.name)]
@@ -69,9 +66,8 @@ def parameter_history(
     for name in layers or known:
         if name not in known:
             expected = f"one of {', '.join(known)}"
-            raise CaffeliteError(
-                f'no layer "{name}" with parameters', expected=expected, remedy=did_you_mean(name, known)
-            )
+            what = f'no layer "{name}" with parameters'
+            raise CaffeliteError(what, expected=expected, remedy=did_you_mean(name, known))
         rows = [(e.iteration, e.blobs[name][blob].ravel()) for e in snapshots if len(e.blobs.get(name, ())) > blob]
         if rows:
             history[name] = rows

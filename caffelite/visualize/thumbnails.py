@@ -1,7 +1,5 @@
 """Small pictures of activations and maps as arrays, without matplotlib: for pages that show many of them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

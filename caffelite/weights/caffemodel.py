@@ -6,8 +6,6 @@ as bytes, and everything else goes through protobuf. A checksum (ours, which Caf
 last.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

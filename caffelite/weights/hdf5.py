@@ -5,8 +5,6 @@ A damaged file can make the HDF5 library loop, crash or allocate any amount of m
 checksum is first read by hdf5_probe.py, in a separate process with limits on time and memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
@@ -40,11 +38,8 @@ MISTAKES = (
     TypeError,
     ValueError,
 )
-SECONDS, PER_SECOND, MEMORY = (
-    20,
-    20 << 20,
-    1 << 30,
-)  # the probe's time, bytes that it reads in a second more, and memory besides the file
+# The probe's time, bytes that it reads in a second more, and memory besides the file.
+SECONDS, PER_SECOND, MEMORY = 20, 20 << 20, 1 << 30
 
 
 def starts(data: bytes) -> bool:
@@ -120,16 +115,13 @@ def _probe(data: bytes, path: str | Path) -> None:
     except subprocess.TimeoutExpired:
         raise CaffeliteError(f"cannot read {path} as HDF5: it is damaged: reading it does not end") from None
     except OSError as error:
-        raise CaffeliteError(
-            f"cannot read {path} as HDF5: no process to check it with ({error.strerror or error})"
-        ) from None
+        what = f"cannot read {path} as HDF5: no process to check it with ({error.strerror or error})"
+        raise CaffeliteError(what) from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
-        why = (
-            lines[-1]
-            if done.returncode == hdf5_probe.REFUSED and lines
-            else "it is damaged: reading it ends the process that tries it"
-        )
+        why = "it is damaged: reading it ends the process that tries it"
+        if done.returncode == hdf5_probe.REFUSED and lines:
+            why = lines[-1]
         raise CaffeliteError(f"cannot read {path} as HDF5: {why}")
 
 

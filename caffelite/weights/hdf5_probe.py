@@ -6,8 +6,6 @@ line says why. Anything else: the library crashed, or did not end. It imports no
 fast.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import sys

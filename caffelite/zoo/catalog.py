@@ -1,8 +1,6 @@
 """Lists the shipped nets and copies them. In a checkout ``models`` and ``solvers`` here are links to its top-level
 folders; an installed package has copies."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,9 +64,8 @@ def find(name: str, others: Iterable[str] = ()) -> ShippedNet:
     every = {one.name: one for one in shipped()}
     if name not in every:
         names = list(dict.fromkeys([*every, *others]))
-        raise CaffeliteError(
-            f'no shipped net "{name}"', expected=f"one of {', '.join(names)}", remedy=did_you_mean(name, names)
-        )
+        what = f'no shipped net "{name}"'
+        raise CaffeliteError(what, expected=f"one of {', '.join(names)}", remedy=did_you_mean(name, names))
     return every[name]
 
 
@@ -88,7 +85,7 @@ def cost(one: ShippedNet) -> Cost:
 def texts(one: ShippedNet, folder: Path) -> dict[str, str]:
     """The files of a net by name, for a folder, which the solver names. Errors: a prototxt cannot name it."""
     if '"' in str(folder) or "\\" in str(folder):
-        raise CaffeliteError("a prototxt cannot name this folder", where=Where(str(folder)), remedy="choose another")
+        raise Where(str(folder)).error("a prototxt cannot name this folder", remedy="choose another")
     net = inputs.read_text(one.net)
     solver = re.sub(
         r'^net: "[^"]*"', lambda _: f'net: "{(folder / NET).as_posix()}"', inputs.read_text(one.solver), flags=re.M

@@ -4,8 +4,6 @@ Addresses, digests and licenses: of the readme.md of bvlc_reference_caffenet, bv
 models/ of github.com/BVLC/caffe. Nets whose pages state no digest, as VGG's, are not here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import urllib.error
@@ -103,7 +101,7 @@ def download(source: Published, path: Path, progress: Progress = lambda done, to
     if digest != source.sha1:
         part.unlink()
         what, remedy = f"{source.url} is not the published file", "try again, or get the file by other means"
-        raise CaffeliteError(what, where=Where(str(path)), expected=f"SHA-1 {source.sha1}", found=digest, remedy=remedy)
+        raise Where(str(path)).error(what, expected=f"SHA-1 {source.sha1}", found=digest, remedy=remedy)
     part.replace(path)
 
 

@@ -1,8 +1,6 @@
 """Nets that ship with their weights: in ``weights`` a folder for each, with its card, deploy net, labels, pictures and
 the records of the run that made it. tools/ship_weights.py writes them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator
@@ -62,9 +60,7 @@ class TrainedNet:
             content = path.read_bytes() if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
                 what = "is missing" if not path.is_file() else "is not what was shipped"
-                raise CaffeliteError(
-                    f"{name} of {self.name} {what}", where=Where(str(path)), remedy="install caffelite anew"
-                )
+                raise Where(str(path)).error(f"{name} of {self.name} {what}", remedy="install caffelite anew")
             yield name, content
 
 

@@ -54,13 +54,12 @@ class Answer:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, in_tmp_path):
     """The working directory, with net.prototxt and solver.prototxt."""
     rng = np.random.default_rng(1)
     write_hdf5(tmp_path / "rows.h5", {"x": rng.standard_normal((13, 5)), "y": rng.standard_normal((13, 2))})
     (tmp_path / "net.prototxt").write_text(NET)
     (tmp_path / "solver.prototxt").write_text(SOLVER)
-    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""Trains projects of caffelite new."""
+"""Trains projects of caffelite new, and reads what classify prints."""
 
 import json
 from pathlib import Path
@@ -13,3 +13,8 @@ def trained(call, folder, iterations):
     known = next(Path(folder).glob("test.*"))
     answers = call("classify", "-model", f"{folder}/deploy.prototxt", "-weights", weights, "-list", known, "-json").ok
     return {score["name"]: score for score in json.loads(answers.out)["scores"]}
+
+
+def by_class(answers) -> list[float]:
+    """The scores that the command printed as JSON, in the order of the classes."""
+    return [answer["score"] for answer in sorted(answers, key=lambda answer: answer["class"])]

@@ -6,8 +6,7 @@ from caffelite.data.writers import write_lmdb
 
 
 @pytest.fixture
-def images(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def images(tmp_path, in_tmp_path):
     values = np.zeros((4, 3, 2, 2), np.uint8)
     values[:, 1], values[3, 2, 0, 0] = 20, 2
     write_lmdb("db", [(image, 0) for image in values])

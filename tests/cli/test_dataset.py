@@ -381,12 +381,10 @@ def test_drawn_sets(call, tmp_path, command, parts):
     assert made.status == 0 and "3 samples" in made.err and "2 samples" in made.err
     names = {f"{command}_{part}.{suffix}" for part in ("train", "test") for suffix in ("h5", "txt")}
     assert {path.name for path in tmp_path.iterdir()} == names
-    refused = call("dataset", command, *counts, "--out", str(tmp_path))
-    assert refused.status == 2 and "already exists" in refused.err
+    assert "already exists" in call("dataset", command, *counts, "--out", str(tmp_path)).refused.err
 
 
-def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, in_tmp_path):
     for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/b/1.png"):
         Path("pets", name).parent.mkdir(parents=True)
         cv2.imwrite(f"pets/{name}", np.zeros((8, 8, 3), np.uint8))

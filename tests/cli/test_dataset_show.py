@@ -1,14 +1,11 @@
 """Databases that no net would take as they are, on a sheet."""
 
-import sys
-
 import cv2
 import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.cli.dataset import dataset
-from caffelite.data import images
 from caffelite.data.writers import write_records
 from caffelite.errors import CaffeliteError
 
@@ -51,15 +48,10 @@ def test_a_record_that_cannot_be_read_is_named(database, tmp_path, capsys):
     assert not (tmp_path / "a.png").exists()
 
 
-def test_without_opencv_it_says_so_at_once(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    images.opencv.cache_clear()
-    try:
-        message = r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'
-        with pytest.raises(CaffeliteError, match=message):
-            show(capsys, tmp_path / "nothing", "-o", tmp_path / "a.png")
-    finally:
-        images.opencv.cache_clear()
+def test_without_opencv_it_says_so_at_once(tmp_path, capsys, without_opencv):
+    message = r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'
+    with pytest.raises(CaffeliteError, match=message):
+        show(capsys, tmp_path / "nothing", "-o", tmp_path / "a.png")
 
 
 def test_a_batch_is_shown_whole_though_the_set_is_smaller(tmp_path, capsys):

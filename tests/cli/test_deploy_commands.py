@@ -6,23 +6,21 @@ import json
 import logging
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import cv2
+import drawing
 import numpy as np
 import pytest
+from projects import by_class
+
+import caffelite
+from caffelite import caffelite_pb2 as pb
+from caffelite import cli, prototxt
+from caffelite.errors import CaffeliteError
+from caffelite.zoo import trained as trained_nets
 
 ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import drawing  # noqa: E402
-
-import caffelite  # noqa: E402
-from caffelite import caffelite_pb2 as pb  # noqa: E402
-from caffelite import cli, prototxt  # noqa: E402
-from caffelite.errors import CaffeliteError  # noqa: E402
-from caffelite.zoo import trained as trained_nets  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -83,8 +81,7 @@ def test_the_recipe_s_accuracy(digits, call):
 
 
 @pytest.mark.data
-def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_printed_digits_by_mnist_s_lenet(data_folder, call, in_tmp_path):
     Path("models").symlink_to(ROOT / "models")
     assert call("dataset", "mnist", "--from", data_folder / "mnist").status == 0
     weights = trained_nets.find("lenet_mnist").folder / "lenet_mnist.caffemodel"
@@ -145,11 +142,6 @@ def test_annotated_pictures(digits, call, tmp_path):
     picture, page = cv2.imread(str(tmp_path / "a/0.png")), cv2.imread(str(tmp_path / "out/0.png"))
     assert page.shape[0] > 240 and len(np.unique(page[250:])) > 10 and picture.shape[0] <= 240
     assert cv2.imread(str(tmp_path / "out/all.png")).shape[1] > 5 * 240
-
-
-def by_class(answers) -> list[float]:
-    """The scores that the command printed as JSON, in the order of the classes."""
-    return [answer["score"] for answer in sorted(answers, key=lambda answer: answer["class"])]
 
 
 @pytest.mark.parametrize("oversample", [False, True])

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from caffelite import selftest
+from caffelite.cli.device_query import LEFT, _line
 from caffelite.devices import cuda
 from caffelite.selftest import Wrong
 
@@ -58,8 +59,6 @@ def test_without_a_usable_gpu_the_cpu_is_tested(call, monkeypatch, broken, statu
 @pytest.mark.parametrize("columns, lines", [("100", 2), ("80", 1), ("400", 1)])
 def test_a_long_detail_is_wrapped_on_a_terminal(monkeypatch, columns, lines):
     """Under the last column, where there is room for one."""
-    from caffelite.cli.device_query import LEFT, _line
-
     monkeypatch.setenv("COLUMNS", columns)
     actual = _line(selftest.Row("name", "pass", 1.0, "one of many words " * 3)).splitlines()
     assert len(actual) == lines and all(line[:LEFT].strip() == "" for line in actual[1:])

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import threading
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -49,22 +50,18 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def content() -> bytes:
     """A caffemodel of the net's shapes."""
-    net = caffelite.Net(catalog.find(NAME).deploy, phase=caffelite.TEST)
-    try:
+    with closing(caffelite.Net(catalog.find(NAME).deploy, phase=caffelite.TEST)) as net:
         rng = np.random.default_rng(1)
         blobs = [
             (node.layer.spec, [rng.normal(0, 0.01, blob.shape).astype(np.float32) for blob in arrays])
             for node, arrays in net._net.layer_blobs()
         ]
         return weights.sealed(weights.encode_net(net._net.graph.message, blobs))
-    finally:
-        net.close()
 
 
 @pytest.fixture
-def server(content, monkeypatch, tmp_path):
+def server(content, monkeypatch, in_tmp_path):
     """A server with the weights of cifar10_quick, whose address is the published one."""
-    monkeypatch.chdir(tmp_path)
     with Server(content) as actual:
         thread = threading.Thread(target=actual.serve_forever)
         thread.start()

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from caffelite.data import Source
+from caffelite.runs.launch import Repeated
+
 
 def test_find_lr(folder, call):
     result = call("find_lr", "-solver", "solver.prototxt", "-out", "rates.png", "-json")
@@ -52,9 +55,6 @@ def test_overfit(folder, call):
 
 
 def test_the_same_batches(folder):
-    from caffelite.data import Source
-    from caffelite.runs.launch import Repeated
-
     class Counting(Source):
         def tasks(self, position, batch):
             batch.arrays[0][:] = position

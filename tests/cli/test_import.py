@@ -13,9 +13,13 @@ import numpy as np
 import onnx
 import pytest
 
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt, weights
 from caffelite.errors import CaffeliteError
-from caffelite.export.conversion import read_tensors
+from caffelite.export.conversion import SortedTensors, _by_numbers, _resnet_name, convert, read_tensors
+from caffelite.net import graph
+from caffelite.training import nets
+from caffelite.zoo import catalog
 
 NET = """
 input: "data" input_shape { dim: 2 dim: 3 dim: 8 dim: 8 }
@@ -67,14 +71,8 @@ def pickled(content) -> bytes:
 
         def __reduce__(self):
             strides = tuple(stride // 4 for stride in self.array.strides)
-            arguments = (
-                Stored(self.key, self.array.size),
-                0,
-                self.array.shape,
-                strides,
-                False,
-                collections.OrderedDict(),
-            )
+            stored, hooks = Stored(self.key, self.array.size), collections.OrderedDict()
+            arguments = stored, 0, self.array.shape, strides, False, hooks
             return utils._rebuild_tensor_v2, arguments
 
     class Stored:
@@ -123,8 +121,7 @@ def onnx_file(tensors) -> bytes:
 
 
 @pytest.mark.parametrize("form", [pickled, safetensors, onnx_file])
-def test_every_format_gives_the_same_caffemodel(form, tensors, tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
+def test_every_format_gives_the_same_caffemodel(form, tensors, tmp_path, in_tmp_path, call):
     (tmp_path / "net.prototxt").write_text(NET)
     (tmp_path / "weights").write_bytes(form(tensors))
     result = call(*"import weights -model net.prototxt -out net.caffemodel".split())
@@ -172,8 +169,7 @@ def imported(folder, call, text, tensors, *options):
     return call("import", "weights", "-model", "net.prototxt", "-out", "net.caffemodel", "-force", *options)
 
 
-def test_layers_that_could_be_exchanged_are_named_by_the_user(tensors, tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
+def test_layers_that_could_be_exchanged_are_named_by_the_user(tensors, tmp_path, in_tmp_path, call):
     same = 'num_output: 4 kernel_size: 1 } }\nlayer { name: "sum"'
     text = NET.replace('num_output: 4 kernel_size: 3 pad: 1 } }\nlayer { name: "sum"', same)
     tensors["long.weight"] = tensors["long.weight"][:, :, :1, :1].copy()
@@ -192,16 +188,13 @@ def test_layers_that_could_be_exchanged_are_named_by_the_user(tensors, tmp_path,
         (lambda t: t.update({"features.0.bias": t["long.bias"]}), 'layer "conv1" (Convolution) does not fit'),
     ],
 )
-def test_what_does_not_fit(change, message, tensors, tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
+def test_what_does_not_fit(change, message, tensors, tmp_path, in_tmp_path, call):
     change(tensors)
     result = imported(tmp_path, call, NET, tensors)
     assert result.status == 2 and message in result.err and not (tmp_path / "net.caffemodel").exists()
 
 
 def test_modules_of_a_resnet_by_torchvision_names():
-    from caffelite.export.conversion import _resnet_name
-
     unit = types.SimpleNamespace
     assert _resnet_name(unit(name="res3b1_branch2c", normalizes=False)) == "layer2.1.conv3"
     assert _resnet_name(unit(name="bn2a_branch1", normalizes=True)) == "layer1.0.downsample.1"
@@ -226,8 +219,7 @@ class Harmful:
         (lambda: b"", "expected a state_dict"),
     ],
 )
-def test_files_that_are_refused(data, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_that_are_refused(data, message, tmp_path, in_tmp_path):
     (tmp_path / "weights").write_bytes(data())
     with pytest.raises(CaffeliteError, match=message):
         read_tensors(tmp_path / "weights")
@@ -261,8 +253,7 @@ def chain(*names):
     return {f"{name}.weight": np.full((4, 4, 1, 1), i + 1, np.float32) for i, name in enumerate(names)}
 
 
-def test_numbers_in_the_names_of_safetensors_are_an_order(tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
+def test_numbers_in_the_names_of_safetensors_are_an_order(tmp_path, in_tmp_path, call):
     tensors = in_file_order(chain("features.2", "features.8", "features.10"))
     assert next(iter(tensors)) == "features.10.weight"
     assert imported(tmp_path, call, CHAIN, tensors).status == 0
@@ -270,9 +261,8 @@ def test_numbers_in_the_names_of_safetensors_are_an_order(tmp_path, monkeypatch,
     assert [float(model[f"conv{i}"][0].flat[0]) for i in range(3)] == [1, 2, 3]
 
 
-def test_names_without_numbers_are_no_order(tmp_path, monkeypatch, call):
+def test_names_without_numbers_are_no_order(tmp_path, in_tmp_path, call):
     """As timm's MobileNet, whose first normalization is bn1, and whose others are blocks.N.bn1."""
-    monkeypatch.chdir(tmp_path)
     tensors = in_file_order(chain("stem", "blocks.0.conv", "blocks.1.conv"))
     refused = imported(tmp_path, call, CHAIN, tensors)
     assert refused.status == 2
@@ -298,9 +288,8 @@ def state_dict(modules):
     return tensors
 
 
-def test_a_module_is_not_taken_twice(tensors, tmp_path, monkeypatch, call):
+def test_a_module_is_not_taken_twice(tensors, tmp_path, in_tmp_path, call):
     """Not as a 1×1 convolution and as an inner product either."""
-    monkeypatch.chdir(tmp_path)
     text = """input: "data" input_shape { dim: 1 dim: 4 dim: 1 dim: 1 }
 layer { name: "conv" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 4 kernel_size: 1 } }
 layer { name: "fc" type: "InnerProduct" bottom: "c" top: "fc" inner_product_param { num_output: 4 } }"""
@@ -369,13 +358,6 @@ def mobilenet():
     ],
 )
 def test_names_of_torchvision_and_timm(name, modules, bias, pairs, form):
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import prototxt
-    from caffelite.export.conversion import SortedTensors, _by_numbers, convert
-    from caffelite.net import graph
-    from caffelite.training import nets
-    from caffelite.zoo import catalog
-
     document = prototxt.read_net(catalog.find(name).deploy)
     built = graph.build(document.message, nets.state(pb.TEST, document.message), document.locate)
     tensors = state_dict(modules)

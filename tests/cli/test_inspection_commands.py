@@ -184,8 +184,7 @@ def test_diff(call):
         (["diff", LENET], "Missing argument 'B'"),
     ],
 )
-def test_mistakes(tmp_path, monkeypatch, call, arguments, said):
-    monkeypatch.chdir(tmp_path)
+def test_mistakes(in_tmp_path, call, arguments, said):
     result = call(*arguments)
     assert (result.status, said is None or said in result.err) == (0 if said is None else 2, True), result.err
 

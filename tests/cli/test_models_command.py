@@ -29,8 +29,7 @@ def test_list_is_readable_text(call):
 
 
 @pytest.mark.parametrize("name", [one.name for one in catalog.shipped()])
-def test_copy_names_itself_and_is_valid(call, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+def test_copy_names_itself_and_is_valid(call, in_tmp_path, name):
     assert call("models", name, "mine").status == 0
     assert 'net: "mine/train_val.prototxt"' in Path("mine/solver.prototxt").read_text()
     actual = json.loads(call("check", "mine/solver.prototxt", "--json").out)
@@ -46,8 +45,7 @@ def test_list_says_what_ships_with_weights(call):
     assert rows["lenet"]["weights"][0]["name"] == "lenet_mnist" and rows["alexnet"]["weights"] == []
 
 
-def test_copy_with_weights_is_complete(call, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_copy_with_weights_is_complete(call, in_tmp_path):
     assert call("models", "lenet_mnist", "mine").status == 0
     files = {p.relative_to("mine").as_posix() for p in Path("mine").rglob("*") if p.is_file()}
     assert files >= {"train_val.prototxt", "deploy.prototxt", "solver.prototxt", "lenet_mnist.caffemodel", "labels.txt"}
@@ -59,20 +57,17 @@ def test_copy_with_weights_is_complete(call, tmp_path, monkeypatch):
     assert len(rows) == 10 and right >= 9
 
 
-def test_classify_takes_the_name_of_a_shipped_net(call, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_classify_takes_the_name_of_a_shipped_net(call, in_tmp_path):
     picture = trained.find("lenet_mnist").folder / "pictures" / "3" / "3.png"
     named = call("classify", "--model", "lenet_mnist", str(picture), "--json")
     assert json.loads(named.out)[0]["answers"][0]["label"] == "3"
     assert call("classify", "--model", "lenet_mnits", str(picture)).status == 2
 
 
-def test_copy_replaces_nothing_without_force(call, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_copy_replaces_nothing_without_force(call, in_tmp_path):
     assert call("models", "lenet").status == 0
     Path("lenet/solver.prototxt").write_text("mine")
-    refused = call("models", "lenet")
-    assert refused.status == 2 and "already exists" in refused.err
+    assert "already exists" in call("models", "lenet").refused.err
     assert Path("lenet/solver.prototxt").read_text() == "mine"
     assert call("models", "lenet", "-force").status == 0
     assert Path("lenet/solver.prototxt").read_text() != "mine"

@@ -26,9 +26,8 @@ def picture(name, rng, size=(32, 32)):
 
 
 @pytest.fixture
-def there(tmp_path, monkeypatch):
+def there(tmp_path, in_tmp_path):
     """The working directory, with a folder of 20 images for each of three classes."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)
     for name in COLOURS:
         folder = tmp_path / "pictures" / name
@@ -318,8 +317,7 @@ def test_a_shipped_net_starts_a_project_that_has_its_weights(call, there):
     assert Path("next/cifar10_resnet.caffemodel").read_bytes() == shipped
     log = call("train", "-solver", "next/solver.prototxt", "-iterations", 1).err
     assert "matched conv1, " in log and "score_next" in log
-    again = call("new", "next", "pictures", "-weights", "cifar10_resnet")
-    assert again.status == 2 and "already exists" in again.err
+    assert "already exists" in call("new", "next", "pictures", "-weights", "cifar10_resnet").refused.err
 
 
 def test_lrn_becomes_batch_norm_also_in_the_next_project(call, there):

@@ -26,9 +26,8 @@ def gratings(folder, angles, count, seed):
 
 
 @pytest.mark.slow
-def test_trained_weights_help_where_images_are_few(call, tmp_path, monkeypatch):
+def test_trained_weights_help_where_images_are_few(call, in_tmp_path):
     """Stripes: what a net learned of four angles separates others after five images each, in 40 iterations."""
-    monkeypatch.chdir(tmp_path)
     gratings("many", (0, 45, 90, 135), 60, 1)
     gratings("few", (22, 67, 112, 157), 5, 2)
     gratings("new", (22, 67, 112, 157), 25, 3)

@@ -6,7 +6,9 @@ import engines
 import pytest
 
 from caffelite import devices
+from caffelite.devices.cpu import device
 from caffelite.inspection import memory
+from caffelite.training import Trainer
 
 NET = """
 layer { name: "in" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 100000 dim: 4 }
@@ -38,8 +40,6 @@ def test_memory_that_runs_out(large, call, monkeypatch):
 
 
 def test_an_allocation_that_fails(large, call, monkeypatch):
-    from caffelite.devices.cpu import device
-
     def refuse(*_):
         raise MemoryError
 
@@ -49,8 +49,6 @@ def test_an_allocation_that_fails(large, call, monkeypatch):
 
 
 def test_an_iteration_without_memory(large, call, monkeypatch):
-    from caffelite.training import Trainer
-
     def refuse(*_):
         raise MemoryError
 

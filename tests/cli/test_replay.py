@@ -24,8 +24,7 @@ def test_a_nan_is_reported_and_replayed(corrupted, call):
     result = call(*TRAIN).refused
     assert result.err.splitlines()[-1] == (
         'caffelite: the loss is not finite at iteration 1: layer "rows" (HDF5Data), top "x"; look at it layer by '
-        "layer: "
-        "caffelite replay run_fault_iter_1"
+        "layer: caffelite replay run_fault_iter_1"
     )
     assert any('"rows" row 6 of rows.h5' in line for line in result.lines)
     assert any("perhaps (1)" in line for line in result.lines)

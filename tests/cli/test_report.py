@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import cv2
@@ -49,8 +50,7 @@ def shades(folder, call, seed):
 
 
 def run(call, *more):
-    result = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
-    return result
+    return call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
 
 
 @pytest.mark.parametrize("module, extra", [("cv2", "images"), ("matplotlib.figure", "plot")])
@@ -105,14 +105,11 @@ def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, t
     actual = json.loads(run(call, "-json").out)
     assert not Path("out").exists()
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    samples = stored.open_samples(prototxt.parse(actual["data_layer"], pb.LayerParameter).message)
-    try:
+    with closing(stored.open_samples(prototxt.parse(actual["data_layer"], pb.LayerParameter).message)) as samples:
         (image, label), (other, _) = stored.read(samples, [7, 2])
         assert (image.shape, label, image.min() >= 120, other.min() >= 220) == ((1, 4, 4), 0, True, True)
         with pytest.raises(CaffeliteError, match="no such sample; expected 0 to 19, found 20"):
             stored.read(samples, [20])
-    finally:
-        samples.close()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from caffelite.runs import fields, launch, lock, recorder, registry, snapshots
 from caffelite.runs import folder as files
 from caffelite.runs.config import RunConfig
 from caffelite.runs.log import LogFile
+from caffelite.training import Trainer
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
 ENDLESS = ("-set", "max_iter=1000000000", "-set", "snapshot=0", "-set", "display=100")
@@ -98,8 +99,6 @@ def test_a_failed_run(folder, call):
 
 
 def test_an_internal_error(folder, call, monkeypatch):
-    from caffelite.training import Trainer
-
     def fail(*_):
         raise RuntimeError("a mistake of ours")
 

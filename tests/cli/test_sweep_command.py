@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from caffelite.parallel.transports import star
 from caffelite.runs import registry
+from caffelite.runs.lock import FolderLock
 from caffelite.sweep import sweep as sweeps
+from caffelite.sweep.results import SettingResult, SweepResults, TrialResult, picture
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "sweep"]
 FIXED = ("max_iter=1500", "test_interval=500", "snapshot=100", "snapshot_keep=2", "display=500")
@@ -119,7 +122,6 @@ def test_a_sweep_without_any_score_fails(folder, sweep):
 def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
     monkeypatch.setattr(sweeps.Trial, "continuation", lambda self, rung: sweeps.config.RunConfig("solver.prototxt"))
     monkeypatch.setattr(sweeps.config.RunConfig, "arguments", lambda self: ["--version", "||"])
-    from caffelite.parallel.transports import star
 
     monkeypatch.setattr(star, "command", lambda words: [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
@@ -159,8 +161,6 @@ def test_another_definition_needs_another_folder(folder, call, monkeypatch):
 
 
 def test_two_sweeps_in_one_folder_are_refused(folder, call):
-    from caffelite.runs.lock import FolderLock
-
     (folder / "run_sweep").mkdir()
     lock = FolderLock(folder / "run_sweep")
     result = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2")
@@ -242,8 +242,6 @@ def test_a_sweep_without_optuna_names_the_extra(folder, call, monkeypatch):
 
 
 def test_the_chart_of_a_sweep():
-    from caffelite.sweep.results import SettingResult, SweepResults, TrialResult, picture
-
     rows = [
         SettingResult(1, (("conv1.param[0].lr_mult", "1"),), 20, (TrialResult(0.9, 20, ""), TrialResult(0.8, 20, ""))),
         SettingResult(2, (("conv1.param[0].lr_mult", "2"),), 10, (TrialResult(0.7, 10, ""), TrialResult(0.6, 10, ""))),

@@ -69,8 +69,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" }
 
 
 @pytest.mark.parametrize("command", [("time",), ("plan", "-gpus", "4")])
-def test_zeros_replace_missing_data(tmp_path, monkeypatch, call, command):
-    monkeypatch.chdir(tmp_path)
+def test_zeros_replace_missing_data(tmp_path, in_tmp_path, call, command):
     (tmp_path / "net.prototxt").write_text(NO_DATA)
     result = call(*command, "-model", "net.prototxt", "-iterations", "1").ok
     assert any('"data" taken as 3×4×4 by crop_size; zeros replace it' in line for line in result.lines)

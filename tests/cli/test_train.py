@@ -9,6 +9,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
+from caffelite.cli.options import Duration
 from caffelite.devices import cuda as gpus
 from caffelite.devices.cuda import presence
 from caffelite.runs import open_net, registry
@@ -193,8 +194,6 @@ def test_time_is_up(folder, call):
     "text, seconds", [("90", 90), ("1.5h", 5400), ("2d", 172800), ("1:30:00", 5400), ("1-00:00:01", 86401)]
 )
 def test_times(text, seconds):
-    from caffelite.cli.options import Duration
-
     assert Duration().convert(text, None, None) == seconds
 
 

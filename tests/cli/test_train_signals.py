@@ -15,12 +15,8 @@ COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "trai
 @pytest.fixture
 def endless(folder):
     """Starts a run of a billion iterations; ends it at the latest with the test."""
-    text = (
-        (folder / "solver.prototxt")
-        .read_text()
-        .replace("max_iter: 20", "max_iter: 1000000000")
-        .replace("snapshot: 10", "snapshot: 0")
-    )
+    text = (folder / "solver.prototxt").read_text()
+    text = text.replace("max_iter: 20", "max_iter: 1000000000").replace("snapshot: 10", "snapshot: 0")
     text = text.replace("display: 5", "display: 100").replace("test_interval: 10", "test_interval: 500")
     (folder / "solver.prototxt").write_text(text)
     started = []

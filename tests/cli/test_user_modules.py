@@ -12,6 +12,7 @@ import pytest
 from caffelite import user_modules
 from caffelite.data.writers import write_hdf5
 from caffelite.inspection import memory
+from caffelite.parallel.transports import star
 
 MODULE = """
     import pathlib
@@ -68,10 +69,9 @@ RUNNING = {
 
 
 @pytest.fixture
-def nets(tmp_path, monkeypatch, request):
+def nets(tmp_path, in_tmp_path, monkeypatch, request):
     """The working directory with nets, a solver, data, and the module. Gives the module's
     name."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CAFFELITE_PYTHON", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
     name = "user_" + "".join(c if c.isalnum() else "_" for c in request.node.name)
@@ -166,13 +166,8 @@ def test_as_a_module_the_current_folder_is_not_searched(nets, pythonpath, tmp_pa
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | (
         {"PYTHONPATH": pythonpath} if pythonpath else {}
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "caffelite", "time", "-model", "net.prototxt", "-iterations", "1"],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "caffelite", "time", "-model", "net.prototxt", "-iterations", "1"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     if pythonpath == ".":
         assert done.returncode == 0, done.stderr
     else:
@@ -190,8 +185,6 @@ def test_a_module_run_imports_nothing_from_the_folder(tmp_path):
 
 
 def test_processes_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
-    from caffelite.parallel.transports import star
-
     (tmp_path / "numpy.py").write_text(PLANTED)
     monkeypatch.chdir(tmp_path)
     assert star.launch(["--version"], 2) == 0

@@ -2,6 +2,8 @@
 
 import re
 
+import cv2
+import lmdb
 import numpy as np
 import pytest
 
@@ -85,8 +87,6 @@ def test_many_classes_of_one_sample():
 def data(tmp_path, monkeypatch):
     """30 samples in 3 uneven classes, as LMDB, LevelDB, list of images, arrays and HDF5; the value of an image is its
     index."""
-    import cv2
-
     monkeypatch.chdir(tmp_path)
     images = [(np.full((1, 4, 4), i, np.uint8), int(label)) for i, label in enumerate(LABELS)]
     write_lmdb("lmdb", images)
@@ -191,8 +191,6 @@ def test_a_table_of_several_labels_is_an_error(data):
 
 
 def test_a_damaged_record_is_named(data):
-    import lmdb
-
     with lmdb.open("lmdb") as db, db.begin(write=True) as view:
         key = [key for key, _ in view.cursor()][4]
         view.put(key, b"\xff\xff\xff")

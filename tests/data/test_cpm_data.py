@@ -44,8 +44,7 @@ def record(people, visible=1, planes=6, sides=SIDES, scale=1.0, mask=255, at=(90
 
 
 @pytest.fixture
-def source(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def source(in_tmp_path):
     opened = []
 
     def make(records, fields="", phase=pb.TEST, seed=0, size=1):

@@ -1,7 +1,5 @@
 """CustomData: FlowNet's records in slices of channels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """DetectionData and EvalData: lists, sizes, label maps, boxes that follow their images, orders."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from google.protobuf import text_format
@@ -14,6 +12,7 @@ from caffelite.data.order import AspectOrder
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.families.cascade.field_maps import Objects, detection_labels
 from caffelite.families.cascade.listed_images import DETECTION, read_objects
+from caffelite.inspection.feeds import Feeds
 
 SIZES = [(40, 64), (64, 40), (32, 32), (48, 64)]
 # Of each image: class, ignored, difficult, x1, y1, x2, y2
@@ -211,8 +210,6 @@ def test_evaluation_images(folder):
 
 
 def test_layers_without_their_list_have_shapes(folder):
-    from caffelite.inspection.feeds import Feeds
-
     text = f"batch_size: 1 short_size: 600 long_size: 1000 output_gt_boxes: true {FIELDS}"
     for kind, fields, shapes in (
         ("DetectionData", text, [(1, 3, 992, 608), (1, 6, 124, 76), (1, 6, 62, 38), (8, 8)]),

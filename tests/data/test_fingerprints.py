@@ -42,8 +42,7 @@ def facts(kind, fields):
 
 
 @pytest.fixture(autouse=True)
-def pictures(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def pictures(tmp_path, in_tmp_path):
     (tmp_path / "frames").mkdir()
     for name in ("0.png", "frames/img_00001.jpg", "frames/image_0001.jpg"):
         cv2.imwrite(name, np.zeros((12, 10, 3), np.uint8))

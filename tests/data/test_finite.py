@@ -14,9 +14,8 @@ BAD[5, 0, 1, 1], BAD[7, 0, 0, 0] = np.nan, np.inf
 
 
 @pytest.fixture
-def layers(tmp_path, records, monkeypatch):
+def layers(in_tmp_path, records):
     """The same samples, the sixth and the eighth of them bad, as HDF5 rows, float records and an array; by kind."""
-    monkeypatch.chdir(tmp_path)
     write_hdf5("rows.h5", {"data": BAD, "label": np.zeros(9)})
     shape = {"channels": 1, "height": 2, "width": 2}
     records([pb.Datum(float_data=image.ravel(), label=0, **shape) for image in BAD])

@@ -12,9 +12,8 @@ PEAK = 4 / (1.5 * np.sqrt(2 * np.pi))
 
 
 @pytest.fixture
-def source(tmp_path, monkeypatch):
+def source(tmp_path, in_tmp_path):
     """Writes images, each with one bright pixel at each joint, and gives the source of a layer over them."""
-    monkeypatch.chdir(tmp_path)
     opened = []
 
     def make(body="", places=(((4, 5), (8, 6)),), sides=(12, 16), seed=0, lines=None, crop=10):

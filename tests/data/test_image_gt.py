@@ -1,7 +1,5 @@
 """ImageGtData: label maps cell by cell, boxes that follow their images, lists good and bad, boxes as a top."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from textnet import bind, build, mistakes
@@ -11,6 +9,7 @@ from caffelite.data.images import encode_png
 from caffelite.detection.boxes import rounded
 from caffelite.errors import CaffeliteError
 from caffelite.families.cascade.field_maps import Field, Objects, image_gt_labels
+from caffelite.inspection.feeds import Feeds
 
 COLOURS = ((250, 20, 20), (20, 250, 20), (20, 20, 250))  # of the labels 1 to 3, in the order of data
 SIZES = ((48, 64), (40, 40), (60, 50))
@@ -209,8 +208,6 @@ def test_boxes_as_a_top(folder):
 
 
 def test_shapes_without_the_data(tmp_path):
-    from caffelite.inspection.feeds import Feeds
-
     feeds = Feeds()
     graph = build(layer(tmp_path, "crop_height: 44 crop_width: 60", batch=2), open_source=feeds)
     assert {name: value.shape for name, value in graph.values.items()} == {

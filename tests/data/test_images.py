@@ -6,7 +6,6 @@ import cv2
 import numpy as np
 import pytest
 
-from caffelite.data import images
 from caffelite.data.images import channels_first, channels_last, decode, resize
 from caffelite.errors import CaffeliteError
 
@@ -66,12 +65,6 @@ def test_resize_is_opencvs_bilinear(picture):
         np.testing.assert_array_equal(resize(channels_first(image), 7, 9), expected)
 
 
-def test_resize_without_opencv(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    images.opencv.cache_clear()
-    try:
-        message = "resizing images needs opencv-python-headless, which is not installed"
-        with pytest.raises(CaffeliteError, match=message):
-            resize(np.zeros((3, 4, 4), np.uint8), 2, 2)
-    finally:
-        images.opencv.cache_clear()
+def test_resize_without_opencv(without_opencv):
+    with pytest.raises(CaffeliteError, match="resizing images needs opencv-python-headless, which is not installed"):
+        resize(np.zeros((3, 4, 4), np.uint8), 2, 2)

@@ -87,9 +87,8 @@ def test_an_empty_one(tmp_path, level):
 
 @pytest.mark.parametrize("place", [300, 20_000])
 def test_a_damaged_one(tmp_path, level, place):
-    noise = (
-        np.random.default_rng(0).integers(0, 256, (400, 90)).astype(np.uint8)
-    )  # does not shrink when LevelDB packs it
+    # It does not shrink when LevelDB packs it.
+    noise = np.random.default_rng(0).integers(0, 256, (400, 90)).astype(np.uint8)
     with plyvel.DB(str(tmp_path / "db"), create_if_missing=True) as db:
         for i, row in enumerate(noise):
             db.put(b"%08d" % i, pb.Datum(channels=3, height=6, width=5, data=row.tobytes()).SerializeToString())

@@ -110,6 +110,16 @@ def test_files_below_a_folder(tmp_path):
         files_below(tmp_path / "flwers")
 
 
+def test_a_folder_that_links_to_itself_is_not_read_forty_times(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.jpg").touch()
+    (tmp_path / "b").symlink_to("a")
+    assert sorted(files_below(tmp_path)) == ["a/1.jpg", "b/1.jpg"]
+    (tmp_path / "a" / "loop").symlink_to("..")
+    with pytest.raises(CaffeliteError, match="/loop: a link to a folder that it is in; remove the link"):
+        files_below(tmp_path)
+
+
 def test_split_takes_the_share_of_every_class_by_name_and_seed():
     images, _ = list_classes(
         [f"{c}/{i}.jpg" for c, n in (("a", 20), ("b", 5), ("c", 2), ("d", 1)) for i in range(n)], ""

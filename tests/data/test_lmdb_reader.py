@@ -6,6 +6,7 @@ import random
 import struct
 import subprocess
 import sys
+from contextlib import closing
 
 import fuzz_mutants
 import lmdb
@@ -261,12 +262,9 @@ def test_damaged_pages_end_in_one_line(tmp_path):
         data = fuzz_mutants.lmdb(whole, rng)
         file.write_bytes(data)
         try:
-            db = Lmdb(tmp_path / "db")
-            try:
+            with closing(Lmdb(tmp_path / "db")) as db:
                 assert len(list(db.walk())) == db.length
                 db.read(reversed(range(db.length)))
-            finally:
-                db.close()
         except CaffeliteError as mistake:
             message += str(mistake).startswith(f"{tmp_path}/db: ") and str(mistake).isprintable()
             continue

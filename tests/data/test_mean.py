@@ -4,6 +4,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.mean import compute_mean
+from caffelite.data.transforms import read_mean
 from caffelite.data.writers import write_mean
 from caffelite.errors import CaffeliteError, Locator
 
@@ -50,8 +51,6 @@ def test_records_that_do_not_go_together(records, images):
 
 
 def test_mean_file_is_what_mean_file_reads(tmp_path, images):
-    from caffelite.data.transforms import read_mean
-
     mean = images.mean(0).astype(np.float32)
     write_mean(tmp_path / "m.binaryproto", mean)
     assert (read_mean("m.binaryproto", (3, 6, 5), Locator(str(tmp_path / "net.prototxt"))) == mean).all()
@@ -64,8 +63,6 @@ def test_mean_file_is_what_mean_file_reads(tmp_path, images):
 
 
 def test_mean_file_of_nvcaffe(tmp_path):
-    from caffelite.data.transforms import read_mean
-
     raw = b"\x50\x01\x62\x10" + np.float32([1, 2, 3, 4]).tobytes()  # raw_data_type: FLOAT, raw_data
     shape = pb.BlobProto(shape=pb.BlobShape(dim=[1, 1, 2, 2])).SerializeToString()
     (tmp_path / "m.binaryproto").write_bytes(shape + raw)

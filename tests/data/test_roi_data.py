@@ -1,7 +1,5 @@
 """RoIData: annotations, sizes, boxes that follow their images, and a net whose images differ in size."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -11,8 +9,9 @@ from google.protobuf import text_format
 from textnet import bind
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.cli.dataset import dataset
 from caffelite.data import objects, open_source
-from caffelite.data.images import encode_png
+from caffelite.data.images import decode, encode_png
 from caffelite.errors import NOWHERE, CaffeliteError
 
 IMAGES = {"a": (20, 30), "b": (30, 20), "c": (24, 24)}
@@ -80,14 +79,10 @@ def test_images_boxes_and_sizes(folder):
 
 
 def annotations_pixels(path) -> np.ndarray:
-    from caffelite.data.images import decode
-
     return decode(path.read_bytes(), True).astype(np.float32)
 
 
 def test_a_database_gives_the_same(folder, tmp_path):
-    from caffelite.cli.dataset import dataset
-
     done = CliRunner().invoke(dataset, ["detection", str(folder / "coco.json"), "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     (path,) = tmp_path.glob("*_lmdb")

@@ -8,6 +8,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.data.sources import open_source
 from caffelite.errors import CaffeliteError
+from caffelite.runs.limits import listed_files
 
 HEIGHT, WIDTH = 6, 9
 
@@ -131,8 +132,6 @@ def test_palette_numbers_are_labels(folder):
 
 
 def test_files_of_the_list_are_known_to_the_server(folder):
-    from caffelite.runs.limits import listed_files
-
     (folder / "named.txt").write_text("i0.png\t../l0.png\n\na b.png l1.png\n")
     for kind, field in (("DenseImageData", "dense_image_data_param"), ("ImageSegData", "image_data_param")):
         layer = pb.LayerParameter(type=kind)

@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
+from caffelite.data import lettering
 from caffelite.data.sheet import BACKGROUND, CAPTION, GAP, contact_sheet, value_range
 from caffelite.errors import CaffeliteError
 
@@ -81,8 +82,6 @@ def test_images_of_several_sizes_stand_in_places_of_one():
 
 
 def test_captions_keep_their_letters_and_wrap():
-    from caffelite.data import lettering
-
     assert lettering.wrapped("big trück ∑", 200, 3) == ["big trück ∑"]
     lines = lettering.wrapped("a name much too long for this width", 94, 3)
     assert " ".join(lines) == "a name much too long for this width"
@@ -121,8 +120,6 @@ def font_with_one_character(tmp_path):
 
 def shown_with(monkeypatch, paths, text):
     """A caption's pixels and width where the system has these fonts."""
-    from caffelite.data import lettering
-
     monkeypatch.setattr(lettering, "system_fonts", lambda: paths)
     lettering._fallback.cache_clear()
     sheet = drawn(np.full((1, 1, 96, 96), 7.0), [text])[0], lettering.width(text)
@@ -133,7 +130,7 @@ def shown_with(monkeypatch, paths, text):
 def test_a_caption_uses_the_fonts_of_the_system(monkeypatch, font_with_one_character, tmp_path):
     (tmp_path / "broken.ttf").write_bytes(b"no font")
     pixels, width = shown_with(monkeypatch, (str(tmp_path / "broken.ttf"), font_with_one_character), "a日b")
-    without = lettering_width("ab")
+    without = lettering.width("ab")
     assert width == pytest.approx(without + 12, abs=0.2)
     assert (pixels == 255).sum() > 80, "the filled square is there"
 
@@ -142,9 +139,3 @@ def test_a_caption_shows_a_box_where_no_font_has_a_character(monkeypatch):
     pixels, width = shown_with(monkeypatch, (), "a日b")
     box, box_width = shown_with(monkeypatch, (), "a□b")
     assert width == box_width and (pixels == box).all()
-
-
-def lettering_width(text):
-    from caffelite.data import lettering
-
-    return lettering.width(text)

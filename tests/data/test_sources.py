@@ -253,11 +253,8 @@ def test_mistakes_in_the_layer(source, text, said):
 @pytest.mark.parametrize("field, line", [("mean_value", 4), ("crop_size", 5)])
 def test_a_mistake_in_the_transform_has_its_place(database, images, field, line):
     text = f'type: "Data" top: "a" data_param {{ source: "{database(images)}" backend: LMDB batch_size: 1 }}'
-    text += (
-        " transform_param { mean_value: 1 mean_value: 2 }"
-        if field == "mean_value"
-        else " transform_param { crop_size: 7 }"
-    )
+    transform = "mean_value: 1 mean_value: 2" if field == "mean_value" else "crop_size: 7"
+    text += f" transform_param {{ {transform} }}"
     places = {(): (1, 1), ("transform_param", "mean_value", 0): (4, 9), ("transform_param", "crop_size"): (5, 9)}
     with pytest.raises(CaffeliteError, match=rf"net\.prototxt:{line}:9: "):
         open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, Locator("net.prototxt", places), 0)

@@ -97,8 +97,7 @@ def test_no_database(tmp_path, records):
         survey(records([]))
 
 
-def test_folders_and_lists_of_image_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_folders_and_lists_of_image_files(tmp_path, in_tmp_path):
     random = np.random.default_rng(1)
     pixels = [random.integers(0, 256, (9, 8, 3)).astype(np.uint8) for _ in range(3)]
     for name, image in zip(("cat/a.png", "cat/b.png", "dog/a.png"), pixels, strict=True):

@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
+from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
 
 SIZE = 8
@@ -113,8 +114,6 @@ def test_windows_are_caffes(listing, windows, pictures, pad, square, mirror):
 
 
 def test_a_mean_file_is_cropped_like_the_window(listing, windows, pictures, tmp_path):
-    from caffelite import caffelite_pb2 as pb
-
     mean = np.random.default_rng(1).uniform(90, 130, (3, SIZE + 4, SIZE + 4)).astype(np.float32)
     blob = pb.BlobProto(num=1, channels=3, height=SIZE + 4, width=SIZE + 4, data=mean.ravel().tolist())
     (tmp_path / "mean.binaryproto").write_bytes(blob.SerializeToString())

@@ -3,16 +3,11 @@
 import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from kernel_resources import FAMILIES, FORMULAS, sources
 
 from caffelite.devices.cuda.backend import SPIN
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
-from kernel_resources import FAMILIES, FORMULAS, sources  # noqa: E402  the tool that collects them
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")]
 

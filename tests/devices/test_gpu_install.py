@@ -13,12 +13,9 @@ from pathlib import Path
 
 import pytest
 from devices.host import libraries
+from kernel_resources import ARCHITECTURES, FAMILIES, FORMULAS, kernels, sources
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from kernel_resources import ARCHITECTURES, FAMILIES, FORMULAS, kernels, sources  # noqa: E402
-
 pytestmark = pytest.mark.slow
 NETS = [
     ROOT / "models" / name / "train_val.prototxt" for name in ("resnet50", "googlenet", "lenet")

@@ -31,7 +31,6 @@ SHAPES = {  # what a net's file does not tell of its data
 # Caffe's layout.
 LITTLE = {name for name in NETS if name.endswith("/deploy.prototxt")} - {"vgg16/deploy.prototxt"}
 LITTLE |= {"lenet/train_val.prototxt", "lenet/digits_train_val.prototxt", "siamese/train_val.prototxt"}
-LITTLE |= {f"mnist_elastic/{name}.prototxt" for name in ("train_val", "train_val_plain")}
 LITTLE |= {"flow_shapes/train_val.prototxt"}
 LITTLE |= {"faster_rcnn_shapes/train_val.prototxt"}  # its number of boxes varies, which keeps Caffe's layout too
 needed = test_gpu_cudnn.needed

@@ -14,15 +14,12 @@ import pytest
 from devices.host import cupy as host_cupy
 from devices.host import libraries
 from devices.host.backend import HostBackend
+from recording_backend import RecordingBackend
 
 import caffelite.devices.cuda
 from caffelite.devices.cuda import cudnn as caffelite_cudnn
 from caffelite.devices.cuda.backend import CuPyBackend
 from caffelite.devices.cuda.interface import Backend
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
-from recording_backend import RecordingBackend  # noqa: E402
 
 FOLDER = Path(caffelite.devices.cuda.__file__).parent
 # Names and calls that give a package, or an object of one, wherever they stand in our source. `()`: an instance.

@@ -208,9 +208,8 @@ IN_PLACE = """
 def test_layer_in_place_on_the_input(seed, monkeypatch):
     net, body = exported(text(IN_PLACE), seed)
     assert onnx.check(net, body, seed).outputs["y"] < 1e-5
-    monkeypatch.setattr(
-        graph.Graph, "inputs", property(lambda self: {"x": self.values["x"]})
-    )  # feeds what the layer overwrites
+    # Feeds what the layer overwrites.
+    monkeypatch.setattr(graph.Graph, "inputs", property(lambda self: {"x": self.values["x"]}))
     with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"'):
         onnx.check(exported(text(IN_PLACE), seed)[0], body, seed)
 
@@ -241,8 +240,7 @@ def test_numbers_that_are_not_finite_are_found_out(seed):
         "scale: 0.25 crop_size: 4",
     ],
 )
-def test_mean_and_scale_are_in_the_graph(how, tmp_path, monkeypatch, seed):
-    monkeypatch.chdir(tmp_path)
+def test_mean_and_scale_are_in_the_graph(how, in_tmp_path, seed):
     rng = np.random.default_rng(seed)
     mean = rng.uniform(80, 150, (3, 6, 7)).astype(np.float32)
     content = pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString()

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 from test_onnx import exported, text  # noqa: E402
 
+from caffelite import Net as Api
 from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import devices, prototxt  # noqa: E402
 from caffelite.cli import caffelite  # noqa: E402
@@ -113,7 +114,6 @@ def test_export_of_a_net_that_ships_one_pixel(tmp_path, seed):
     model, out, weights = (tmp_path / name for name in ("net.prototxt", "net.onnx", "net.caffemodel"))
     one = f'layer {{ name: "in" type: "Input" top: "x" {images(1, 1)} }}\n{BODY}'
     model.write_text(one)
-    from caffelite import Net as Api
 
     big = tmp_path / "big.prototxt"
     big.write_text(one.replace(images(1, 1), images(16, 20)))

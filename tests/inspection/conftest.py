@@ -35,11 +35,10 @@ snapshot_prefix: "run"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, in_tmp_path):
     """The working directory, with net.prototxt and solver.prototxt but without data."""
     (tmp_path / "net.prototxt").write_text(NET)
     (tmp_path / "solver.prototxt").write_text(SOLVER)
-    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

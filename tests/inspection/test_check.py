@@ -3,6 +3,7 @@
 import pytest
 from findings import IN_EPOCHS, SHAPES, edit, found
 
+from caffelite import prototxt
 from caffelite.inspection.check import check
 
 
@@ -155,8 +156,6 @@ def test_forks_are_named(folder):
 
 
 def test_a_caffemodel_is_checked_as_a_net(folder):
-    from caffelite import prototxt
-
     message = prototxt.read_net("net.prototxt").message
     message.layer[2].convolution_param.num_output = 0
     (folder / "net.caffemodel").write_bytes(message.SerializeToString())

@@ -1,12 +1,16 @@
 """The reasons for a layer's shape, its weights' start, its backward pass and its memory."""
 
+import re
+
+import numpy as np
 import pytest
 from textnet import build, inputs
 
+from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
 from caffelite.inspection import nets
 from caffelite.inspection.explain import explain, initial_values
-from caffelite.layers import ParameterSpec
+from caffelite.layers import ParameterSpec, fillers
 
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
 
@@ -65,8 +69,6 @@ def test_shape_of_a_concat():
     ],
 )
 def test_initial_values(filler, text):
-    from caffelite import caffelite_pb2 as pb
-
     assert text in initial_values(ParameterSpec((4, 2, 5, 5), pb.FillerParameter(**filler)))
 
 
@@ -78,13 +80,6 @@ def test_initial_values_of_the_file():
 
 def test_initial_values_match_the_filler():
     """The deviation that is reported is the one that is drawn."""
-    import re
-
-    import numpy as np
-
-    from caffelite import caffelite_pb2 as pb
-    from caffelite.layers import fillers
-
     every = (
         {"type": "xavier", "variance_norm": 2},
         {"type": "msra", "variance_norm": 1},

@@ -25,18 +25,8 @@ def notes(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, 
     [
         ("stepsize: 20", "stepsize: 20 power: 2", 7, 'lr_policy "step" does not use power'),
         ("stepsize: 20", "stepsize: 200", 7, "stepsize 200 is never reached"),
-        (
-            STEP,
-            'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 60',
-            7,
-            "stepvalue 60 is never",
-        ),
-        (
-            STEP,
-            'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 10',
-            7,
-            "after a later one",
-        ),
+        (STEP, 'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 60', 7, "stepvalue 60 is never"),
+        (STEP, 'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 10', 7, "after a later one"),
         ("momentum: 0.9", "momentum: 0.9 delta: 1e-8", 8, "the rule SGD does not use delta"),
         ("momentum: 0.9", 'type: "AdaDelta" momentum: 0.9 momentum2: 0.99', 8, "AdaDelta does not use momentum2"),
         ("test_iter: 2\n", "\n", 3, "nothing is tested"),
@@ -188,8 +178,7 @@ def test_in_place_that_is_refused_is_a_note(folder):
     assert [line for line, _ in reported] == [9] and "ReLU cannot work in place" in reported[0][1]
 
 
-def test_a_damaged_page_of_a_database_hides_no_other_finding(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_damaged_page_of_a_database_hides_no_other_finding(tmp_path, in_tmp_path):
     images = np.random.default_rng(0).integers(0, 255, (400, 3, 32, 32), dtype=np.uint8)
     write_lmdb("images", [(image, 0) for image in images])
     path = tmp_path / "images/data.mdb"

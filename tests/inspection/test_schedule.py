@@ -4,7 +4,7 @@ import pytest
 from findings import IN_EPOCHS, SHAPES, STEP, edit
 
 from caffelite.errors import CaffeliteError
-from caffelite.inspection.schedule import schedule
+from caffelite.inspection.schedule import chart, schedule
 
 
 def test_rates_tests_and_snapshots(folder):
@@ -60,8 +60,6 @@ def test_mistakes_are_errors(folder):
 
 @pytest.mark.parametrize("form, start", [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_chart(folder, form, start):
-    from caffelite.inspection.schedule import chart
-
     assert chart(schedule("solver.prototxt", SHAPES, 20), form).startswith(start)
 
 

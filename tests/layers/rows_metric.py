@@ -34,6 +34,16 @@ def lifted(margin):
     return oracle
 
 
+def hashing(margin, tradeoff, similar):
+    def oracle(x, label):
+        pairs = itertools.combinations(range(len(x)), 2)
+        squares = [(((x[i] - x[j]) ** 2).sum(), similar(label[i], label[j])) for i, j in pairs]
+        near = sum(d if same else max(margin - d, 0) for d, same in squares) / max(1, len(x) * (len(x) - 1))
+        return [near + tradeoff * np.abs(np.abs(x) - 1).sum() / len(x)]
+
+    return oracle
+
+
 def spread_kernels(rows, count, factor, rate=None):
     d = ((rows[:, None] - rows) ** 2).sum(2)
     rate = (d.size - len(d)) / d.sum() if rate is None else rate
@@ -83,4 +93,12 @@ ROWS = [
     Row("TripletLoss", "margin: 0.5", triplets(0.5), [(6, 2, 2), (6, 2, 2), (6, 2, 2)]),
     Row("TripletLoss of two", "", triplets(1), [BATCH, BATCH, BATCH]),
     Row("LiftedStructSimilaritySoftmaxLoss", "margin: 0.25", lifted(0.25), [(8, 3), ((8,), labels(3))]),
+    Row("HashingLoss", "", hashing(1, float(np.float32(0.01)), np.equal), [(6, 2), ((6,), labels(2))], exact=False),
+    Row(
+        "HashingLoss of several labels",
+        "bi_margin: 12 tradeoff: 0.5",
+        hashing(12, 0.5, lambda a, b: a @ b > 0),
+        [(5, 4, 1, 1), ((5, 3), labels(2))],
+        exact=False,
+    ),
 ]

@@ -153,8 +153,8 @@ def assert_backward_reads_no_more_than_it_says(net) -> None:
 def test_in_place_gives_the_same(kind, rng):
     """Over a layer of its own, whose output nobody else reads: the request is granted where backward can do without the
     bottom."""
-    head = inputs(x=(3, 4), target=(3, 5)) + layer("InnerProduct", "x", body=f"num_output: 5 {FILL}", tops="h")
-    fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 5))}
+    head = inputs(x=(3, 4), target=(3, 32)) + layer("InnerProduct", "x", body=f"num_output: 32 {FILL}", tops="h")
+    fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 32))}
     actual = {}
     for top in "hy":
         text = head + layer(kind, "h", tops=top) + layer("EuclideanLoss", top, "target", tops="loss")

@@ -1,5 +1,7 @@
 """Domain adaptation and metric learning: schedules, PyTorch's triplets, samples in one place, mistakes."""
 
+import itertools
+
 import numpy as np
 import pytest
 from textnet import bind, feed, inputs, judged, layer, mistaken, over, run, slopes
@@ -43,6 +45,19 @@ def test_samples_in_one_place_and_of_one_class():
     assert run(net, l=np.full(4, 7.0)) == 0 and not slopes(net, "x").any()
 
 
+def test_hashing_gradient_is_that_of_the_fork(rng):
+    codes, labels, margin, tradeoff = rng.normal(size=(6, 3)), np.array([0.0, 1, 0, 2, 1, 0]), 4, 0.5
+    text = "force_backward: true\n" + inputs(x=(6, 3), l=(6,))
+    net = bind(text + layer("HashingLoss", "x", "l", body=f"bi_margin: {margin} tradeoff: {tradeoff}"), keep=True)
+    run(net, x=codes, l=labels)
+    expected = np.where((codes >= 1) | ((codes <= 0) & (codes >= -1)), 1, -1) * tradeoff / 6
+    for i, j in itertools.permutations(range(6), 2):
+        gap = codes[i] - codes[j]
+        if labels[i] == labels[j] or gap @ gap < margin:
+            expected[i] += (1 if labels[i] == labels[j] else -1) * gap / 30
+    np.testing.assert_allclose(slopes(net, "x"), expected, rtol=1e-12)
+
+
 X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6), v=())
 
 
@@ -55,5 +70,6 @@ test_mistakes = mistaken(
     (layer("TripletLoss", "x", "x", "@z"), "does not fit"),
     (layer("TripletLoss", "x", "@s", "x"), "does not fit"),
     (layer("LiftedStructSimilaritySoftmaxLoss", "x", "@l"), "does not fit"),
+    (layer("HashingLoss", "x", "@l"), "does not fit"),
     before=X,
 )

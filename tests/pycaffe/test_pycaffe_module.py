@@ -210,3 +210,44 @@ def test_log_and_timer(caplog, capsys):
     timer.start()
     timer.stop()
     assert timer.ms >= 0
+
+
+FED = """
+class Fed(object):
+    def setup(self, bottom, top):
+        pass
+
+    def reshape(self, bottom, top):
+        top[0].reshape(2, 3)
+        top[0].data[1, 2] = 7
+
+    def forward(self, bottom, top):
+        top[0].data[0, 0] = 1
+"""
+FED_NET = """
+layer { name: "X" type: "Python" top: "X" python_param { module: "fed_by_programs" layer: "Fed" } }
+layer { name: "X1" type: "InnerProduct" bottom: "X" top: "X1" inner_product_param { num_output: 3 } }
+"""
+
+
+def test_tops_of_a_python_layer_are_what_a_program_wrote_there(write):
+    """As in Caffe, where a layer's memory is the blob's; in the nets of solvers too."""
+    write(FED, "fed_by_programs.py")
+    write(
+        "".join(FED_NET.replace("X", top) for top in "abc")
+        + 'layer { name: "j" type: "EuclideanLoss" bottom: "b1" bottom: "c" top: "j" }\n'
+    )
+    write('train_net: "net.prototxt" base_lr: 0 lr_policy: "fixed" max_iter: 9 snapshot_prefix: "s"', "s.prototxt")
+    solver = caffe.SGDSolver("s.prototxt")
+    for net, run in ((caffe.Net("net.prototxt", caffe.TRAIN), None), (solver.net, lambda: solver.step(1))):
+        run = run or net.forward
+        run()
+        np.testing.assert_array_equal(net.blobs["b"].data, [[1, 0, 0], [0, 0, 7]])
+        expected = {name: np.arange(6.0).reshape(2, 3) + i for i, name in enumerate("abc", 2)}
+        for name, batch in expected.items():
+            net.blobs[name].data[...] = batch
+            batch[0, 0], batch[1, 2] = 1, 7
+        for _ in range(2):
+            run()
+            for name, batch in expected.items():
+                np.testing.assert_array_equal(net.blobs[name].data, batch)

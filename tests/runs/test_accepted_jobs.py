@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 from tiny_project import NET, SOLVER
@@ -178,13 +179,10 @@ def test_python_layers_are_refused_when_a_job_starts(root, tmp_path):
     two = edit.add(root, ["test", "--model=net.prototxt", "--iterations=1"])
     three = edit.add(root, ["summary", "--model=net.prototxt", "--python=."])
     (root / "net.prototxt").write_text(PYTHON + NET)
-    server = Scheduler(root, Local(Slots(cpu=3)), python=False)
-    try:
+    with closing(Scheduler(root, Local(Slots(cpu=3)), python=False)) as server:
         for each, text in ((one, "no Python layers"), (two, "no Python layers"), (three, "imports no modules")):
             actual = run(server, root, each.id)
             assert actual.state == job.FAILED and text in actual.reason
-    finally:
-        server.close()
     assert not (tmp_path / "trace").exists()
 
 

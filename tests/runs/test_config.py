@@ -1,9 +1,13 @@
 """The configuration of a run: its limits, its JSON, its command line."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 
+from caffelite.cli.options import FIELDS
+from caffelite.cli.train import train
 from caffelite.errors import CaffeliteError
 from caffelite.runs.config import RunConfig
 
@@ -42,9 +46,6 @@ def test_what_is_no_configuration(content):
 
 def test_a_configuration_gives_its_arguments():
     """Of a value of every kind, and back through the command line's own parser."""
-    from caffelite.cli.options import FIELDS
-    from caffelite.cli.train import train
-
     config = RunConfig(
         "s.prototxt", gpus="0", eager=True, resume=True, weights=("a", "b"), overrides=("x=1", "y=2"), max_seconds=90.0
     )
@@ -60,15 +61,11 @@ def test_a_configuration_gives_its_arguments():
 
 
 def test_a_configuration_survives_json():
-    import json
-
     config = RunConfig("s.prototxt", weights=("a",), level=2, hang_seconds=0, stages=("x",), precision="bf16")
     assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 def test_the_command_that_continues_a_run():
-    from pathlib import Path
-
     config = RunConfig("my s.prototxt", weights=("a",), overrides=("x=1",), record="-odd")
     text = "caffelite train -solver 'my s.prototxt' -set x=1 -record=-odd -snapshot run_iter_3.solverstate"
     assert config.continuation(Path("run_iter_3.solverstate")) == text

@@ -26,8 +26,7 @@ from caffelite.sweep.sweep import Sweep
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def root(tmp_path, in_tmp_path):
     (tmp_path / "net.prototxt").write_text(NET)
     (tmp_path / "solver.prototxt").write_text(SOLVER)
     return tmp_path

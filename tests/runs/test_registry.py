@@ -27,9 +27,9 @@ def test_runs_are_found_at_any_depth(tmp_path, find):
 
 def test_a_list_that_is_read_again_has_new_and_renamed_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "SETTLED", -(10**18))  # every folder counts as settled
-    folders = registry.RunFolders(tmp_path)
+    folders = registry.run_folders(tmp_path)
     make_run(tmp_path / "x/y/one_run")
-    assert list(folders) == [tmp_path / "x/y/one_run"]
+    assert [listing.path for listing in folders] == [f"{tmp_path}/x/y/one_run"]
     make_run(tmp_path / "x/y/two_run")
     (tmp_path / "x/y/one_run").rename(tmp_path / "one_run")
-    assert list(folders) == [tmp_path / "one_run", tmp_path / "x/y/two_run"]
+    assert [listing.path for listing in folders] == [f"{tmp_path}/one_run", f"{tmp_path}/x/y/two_run"]

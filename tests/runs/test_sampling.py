@@ -5,7 +5,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from caffelite import cli
 from caffelite.runs import folder as files
 from caffelite.runs import history, listing, live, registry
 
@@ -65,10 +67,6 @@ def test_the_chart_of_a_large_run_has_even_rows_and_goes_on(large):
 
 @pytest.mark.slow
 def test_plots_of_a_large_run_read_a_bounded_part(large, tmp_path):
-    from click.testing import CliRunner
-
-    from caffelite import cli
-
     words = ["plot", str(large), "-out", str(tmp_path / "a.svg")]
     actual, memory = peak(lambda: CliRunner().invoke(cli.caffelite, [cli.normalise(word) for word in words]))
     assert actual.exit_code == 0 and memory < 96 << 20, (actual, memory)

@@ -13,8 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
-def script(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def script(in_tmp_path):
     Path("solvers").mkdir()
     Path("solvers/digits_solver.prototxt").write_text("max_iter: 1\n")
     return examples.write_job_script(Path("job.sbatch"), Path("solvers/digits_solver.prototxt"))

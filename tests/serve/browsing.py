@@ -32,6 +32,12 @@ class Server:
         self.address = re.search(r"https?://[\d.]+:\d+", self.process.stderr.readline())[0]
         self.port = self.address.rpartition(":")[2]
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end(signal.SIGINT)
+
     def json(self, path):
         with urllib.request.urlopen(self.address + path, timeout=30) as result:
             return json.load(result)

@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
-import signal
 import time
 
 import numpy as np
 import pytest
 from browsing import Server, opened, until, wait
 from small_runs import Trainer, losses, make_root, train
+
+from caffelite.weights import read_model
 
 pytestmark = pytest.mark.browser
 
@@ -29,9 +30,8 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(root):
-    actual = Server(root, "-gpu", "none")
-    yield actual
-    actual.end(signal.SIGINT)
+    with Server(root, "-gpu", "none") as actual:
+        yield actual
 
 
 def drawn(page):
@@ -173,8 +173,6 @@ def test_run_of_a_terminal_pauses_and_resumes_to_the_same_bits(browser, server, 
 
 
 def parameters(path):
-    from caffelite.weights import read_model
-
     return {name: [array.tobytes() for array in arrays] for name, arrays in read_model(path).items()}
 
 
@@ -249,8 +247,7 @@ def test_a_thousand_runs_are_listed(browser, tmp_path):
         copy.mkdir()
         for name in ("run.json", "metrics.csv", "losses.f32", "heartbeat.json", "solver.prototxt"):
             os.link(first / name, copy / name)
-    server = Server(tmp_path, *NO_JOBS)
-    try:
+    with Server(tmp_path, *NO_JOBS) as server:
         before = server.json("/runs.json")
         with opened(browser, server, "/runs") as page:
             shown = page.locator("#rows tr[data-folder]")
@@ -280,5 +277,3 @@ def test_a_thousand_runs_are_listed(browser, tmp_path):
         (tmp_path / ".caffelite_runs.json").unlink(missing_ok=True)
         time.sleep(1)
         assert server.json("/runs.json") == before
-    finally:
-        server.end(signal.SIGINT)

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import signal
 
 import cv2
 import numpy as np
@@ -96,22 +95,18 @@ def test_options_of_classifiers_are_refused(site, client):
 
 @pytest.mark.browser
 def test_boxes_are_drawn_and_listed(browser, site):
-    server = Server(site, "-cpu_slots", "0")
-    try:
-        with opened(browser, server, "/try?net=deploy.prototxt") as page:
-            page.set_input_files("#file", site / "image.png")
-            page.wait_for_selector(".answer[data-count='2']")
-            assert page.inner_text("[data-part=best]") == "2 objects" and page.is_hidden("[data-part=explain]")
-            rows = [line.split("\t") for line in page.locator(".boxes tbody tr").all_inner_texts()]
-            assert [row[0] for row in rows] == [LABEL, "b"] and rows[0][2:] == ["0.0", "0.0", "24.0", "16.0"]
-            shown = page.locator(".boxes img").bounding_box()
-            box = page.locator(".boxes rect").last.bounding_box()  # the best is on top
-            scale = min(shown["width"] / 48, shown["height"] / 32)
-            assert box["width"] == pytest.approx(24 * scale, abs=4)
-            assert box["height"] == pytest.approx(16 * scale, abs=4)
-            assert page.locator(".boxes text").last.text_content().startswith(LABEL)
-            page.fill("#threshold", "0.4")
-            page.press("#threshold", "Tab")
-            page.wait_for_selector(".answer[data-count='1']")
-    finally:
-        server.end(signal.SIGINT)
+    with Server(site, "-cpu_slots", "0") as server, opened(browser, server, "/try?net=deploy.prototxt") as page:
+        page.set_input_files("#file", site / "image.png")
+        page.wait_for_selector(".answer[data-count='2']")
+        assert page.inner_text("[data-part=best]") == "2 objects" and page.is_hidden("[data-part=explain]")
+        rows = [line.split("\t") for line in page.locator(".boxes tbody tr").all_inner_texts()]
+        assert [row[0] for row in rows] == [LABEL, "b"] and rows[0][2:] == ["0.0", "0.0", "24.0", "16.0"]
+        shown = page.locator(".boxes img").bounding_box()
+        box = page.locator(".boxes rect").last.bounding_box()  # the best is on top
+        scale = min(shown["width"] / 48, shown["height"] / 32)
+        assert box["width"] == pytest.approx(24 * scale, abs=4)
+        assert box["height"] == pytest.approx(16 * scale, abs=4)
+        assert page.locator(".boxes text").last.text_content().startswith(LABEL)
+        page.fill("#threshold", "0.4")
+        page.press("#threshold", "Tab")
+        page.wait_for_selector(".answer[data-count='1']")

@@ -14,6 +14,10 @@ from browsing import PAPER, SEVEN, Server, answered, cut_off, draw, opened, unti
 from site_folders import NAUGHTY, caffelite, ended, table, write_class_folders
 from starlette.testclient import TestClient
 
+from caffelite import caffelite_pb2 as pb
+from caffelite import devices, prototxt, weights
+from caffelite.data import stored
+from caffelite.deploy.classify import Classifier
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
@@ -316,11 +320,6 @@ def report_of(tab):
 
 @pytest.mark.browser
 def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed):
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import devices, prototxt, weights
-    from caffelite.data import stored
-    from caffelite.deploy.classify import Classifier
-
     tab.goto(f"/models/net?path={deployed}")
     tab.click("text=Test as a job")
     tab.wait_for_selector(".confusion td.wrong", timeout=60_000)

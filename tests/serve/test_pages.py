@@ -1,5 +1,13 @@
 """Every page as HTML and as JSON."""
 
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+from caffelite.serve import assets
+
 
 def test_runs_page_lists_folders(client, tmp_path):
     (tmp_path / "first").mkdir()
@@ -17,8 +25,6 @@ def test_unknown_page_is_an_error_page(client):
 
 
 def test_plotly_comes_from_its_package(client):
-    from caffelite.serve import assets
-
     actual = client.get(assets.plotly_url())
     assert actual.status_code == 200 and b"plotly.js" in actual.content[:200]
     assert "immutable" in actual.headers["cache-control"]
@@ -27,12 +33,6 @@ def test_plotly_comes_from_its_package(client):
 
 def test_server_starts_and_ends(tmp_path):
     """A process of its own: the command line, a free port, the address that it prints, SIGINT."""
-    import re
-    import signal
-    import subprocess
-    import sys
-    import urllib.request
-
     command = [sys.executable, "-m", "caffelite", "serve", "-port", "0", "-root", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -7,6 +7,7 @@ import pytest
 from browsing import Server, answered, cut_off, draw, opened, wait
 
 from caffelite.runs import listing, registry
+from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run
 
@@ -157,8 +158,6 @@ def stored(server) -> list[str]:
 
 
 def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch):
-    from caffelite.runs.config import RunConfig
-
     monkeypatch.chdir(server.root)
     config = RunConfig("tiny/solver.prototxt", overrides=(LONG,))
     first, second, third, fourth = (submit_run(server.root, config).id for _ in range(4))
@@ -193,8 +192,6 @@ def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch
 
 
 def test_a_late_answer_leaves_the_row_under_the_pointer(page, project, server, monkeypatch):
-    from caffelite.runs.config import RunConfig
-
     monkeypatch.chdir(server.root)
     config = RunConfig("tiny/solver.prototxt", overrides=(LONG,))
     first, second, third = [submit_run(server.root, config).id for _ in range(3)]

@@ -1,20 +1,25 @@
 """The pages runs, run and compare: their JSON, their files, and what they refuse."""
 
+import asyncio
 import html
 import json
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from small_runs import make_root, train, write_solver
 from starlette.testclient import TestClient
 
-from caffelite.runs import launch
+from caffelite.runs import launch, live
 from caffelite.runs.config import RunConfig
+from caffelite.runs.listing import INDEX, Index
+from caffelite.serve import stream
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
+from caffelite.serve.runs_of import service
 
 NAUGHTY = "<img src=x onerror=alert(1)>"
 
@@ -201,8 +206,6 @@ def test_folders_that_are_no_runs(client, root, folder):
 
 def test_the_index_may_be_deleted(root):
     """Its content makes no difference, a damaged one neither."""
-    from caffelite.runs.listing import INDEX, Index
-
     first = Index([root], 3, root / INDEX)
     expected = [run.to_json() for run in first.runs()]
     first.save()
@@ -217,8 +220,6 @@ def test_the_index_may_be_deleted(root):
 
 
 def test_live_records_continue_from_a_position(root, tmp_path):
-    from caffelite.runs import live
-
     folder = shutil.copytree(root / "first_run", tmp_path / "run")
     whole = live.read(folder)
     assert live.Position.parse(str(whole.position)) == whole.position and len(whole.losses) == 60
@@ -236,13 +237,6 @@ def test_live_records_continue_from_a_position(root, tmp_path):
 
 def test_streams_at_one_position_share_a_look(root, monkeypatch):
     """Two streams of two runs: their events, ids, and how often the records are read."""
-    import asyncio
-    from concurrent.futures import ThreadPoolExecutor
-
-    from caffelite.runs import live
-    from caffelite.serve import stream
-    from caffelite.serve.runs_of import service
-
     config = ServeConfig((root,), cpu_slots=0)
     folders = [root / "first_run", root / "second_run"]
     reads, live_read = [], live.read

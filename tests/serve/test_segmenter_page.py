@@ -2,7 +2,6 @@
 
 import base64
 import json
-import signal
 
 import cv2
 import numpy as np
@@ -79,12 +78,8 @@ def test_options_of_classifiers_are_refused(site, client):
 
 @pytest.mark.browser
 def test_the_colored_image_is_shown(browser, site):
-    server = Server(site, "-cpu_slots", "0")
-    try:
-        with opened(browser, server, "/try?net=bgr/deploy.prototxt") as page:
-            page.set_input_files("#file", site / "image.png")
-            page.wait_for_selector(".answer[data-best='background']")
-            assert page.is_visible(".boxes img") and page.is_hidden("[data-part=explain]")
-            assert page.locator("[data-part=scores] li").count() == 3
-    finally:
-        server.end(signal.SIGINT)
+    with Server(site, "-cpu_slots", "0") as server, opened(browser, server, "/try?net=bgr/deploy.prototxt") as page:
+        page.set_input_files("#file", site / "image.png")
+        page.wait_for_selector(".answer[data-best='background']")
+        assert page.is_visible(".boxes img") and page.is_hidden("[data-part=explain]")
+        assert page.locator("[data-part=scores] li").count() == 3

@@ -1,5 +1,7 @@
 """The settings of a sweep: lists of values, ranges, the grid and random draws; rungs of successive halving."""
 
+import json
+
 import pytest
 
 from caffelite.errors import CaffeliteError
@@ -154,8 +156,6 @@ def test_a_definition_that_contradicts_itself(changes, message):
 
 
 def test_a_definition_survives_json():
-    import json
-
     definition = SweepConfig(BASE, ("base_lr=log(0.1,1)",), draws=4, seeds=2, factor=3, score="loss", take="best")
     assert SweepConfig.from_json(json.loads(json.dumps(definition.to_json()))) == definition
 

@@ -5,32 +5,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bench_gpu as tool
+import bench_inputs
 import pytest
+
+from caffelite import devices, training
+from caffelite.devices import cuda
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import bench_gpu
-
-    return bench_gpu
-
-
-@pytest.fixture
-def lenet(tool):
+def lenet():
     """The net, and a batch of two images."""
-    import bench_inputs
-
     path, shape = tool.model("lenet")
     net, _ = bench_inputs.read(path, 2, shape)
     return net, bench_inputs.random_batch(net, 2, shape)
 
 
 def test_without_a_gpu_it_says_what_is_missing():
-    from caffelite.devices import cuda
-
     if cuda.count():
         pytest.skip("there is a GPU")
     done = subprocess.run([sys.executable, str(ROOT / "tools/bench_gpu.py"), "--quick"], capture_output=True, text=True)
@@ -39,9 +32,7 @@ def test_without_a_gpu_it_says_what_is_missing():
     assert line.startswith("nothing to time: ") and ("GPU" in line or "cupy" in line)
 
 
-def test_without_pytorch_it_times_alone(tool, monkeypatch, capsys):
-    from caffelite.devices import cuda
-
+def test_without_pytorch_it_times_alone(monkeypatch, capsys):
     monkeypatch.setattr(cuda, "count", lambda: 1)
     monkeypatch.setattr(tool.importlib.util, "find_spec", lambda name: None)
     assert tool.sides_at_hand() == ("caffelite",)
@@ -50,25 +41,21 @@ def test_without_pytorch_it_times_alone(tool, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("words", [["--nets", "lenin"], ["--precision", "fp64"], ["--precision", "tf32,"]])
-def test_words_that_it_does_not_know(tool, monkeypatch, capsys, words):
+def test_words_that_it_does_not_know(monkeypatch, capsys, words):
     monkeypatch.setattr(sys, "argv", ["bench_gpu.py", *words])
     with pytest.raises(SystemExit) as ended:
         tool.main()
     assert ended.value.code == 2 and "known are" in capsys.readouterr().err
 
 
-def test_every_net_is_read(tool):
-    import bench_inputs
-
+def test_every_net_is_read():
     for name in tool.NETS:
         path, shape = tool.model(name)
         net, tops = bench_inputs.read(path, 2, shape)
         assert len(tops) == 2 and net.layer[0].input_param.shape[0].dim[:] == [2, *shape]
 
 
-def test_our_side_trains(tool, lenet, monkeypatch):
-    from caffelite import devices, training
-
+def test_our_side_trains(lenet, monkeypatch):
     net, batch = lenet
     made, opened, open_device = [], [], devices.open_device
     monkeypatch.setattr(
@@ -84,7 +71,7 @@ def test_our_side_trains(tool, lenet, monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_pytorchs_side_trains(tool, lenet, precision):
+def test_pytorchs_side_trains(lenet, precision):
     torch = pytest.importorskip("torch")
     net, batch = lenet
     kept = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
@@ -107,7 +94,7 @@ for line in sys.stdin:
 """
 
 
-def test_sides_are_timed_in_turn(tool, monkeypatch, tmp_path):
+def test_sides_are_timed_in_turn(monkeypatch, tmp_path):
     """One process a side; what ends early is reported with its last words, and the others go on."""
     child = tmp_path / "child.py"
     child.write_text(CHILD)

@@ -2,17 +2,13 @@
 
 import argparse
 import json
-import sys
-from pathlib import Path
 
+import bench_inference
 import numpy as np
 import pytest
 from textnet import inputs
 
 from caffelite.weights import read_model
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-import bench_inference
 
 NET = (
     inputs(data=(1, 3, 9, 9))

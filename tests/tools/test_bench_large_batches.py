@@ -1,7 +1,6 @@
 """tools/bench_large_batches.py: its net, and its three trainings on a small set, which are not run again."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.data.writers import write_lmdb, write_mean
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 bench = pytest.importorskip("bench_large_batches")
 
 

@@ -1,8 +1,6 @@
 """tools/check_nets.py: which texts are nets, templates and pieces of nets."""
 
 import logging
-import sys
-from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
@@ -17,11 +15,8 @@ PYTHON = 'layer { name: "p" type: "Python" bottom: "x" top: "p" python_param { m
 
 @pytest.fixture(scope="module")
 def tool():
-    sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-    try:
-        import check_nets
-    finally:
-        del sys.path[0]
+    import check_nets
+
     yield check_nets
     logging.disable(logging.NOTSET)  # the tool disables it
 

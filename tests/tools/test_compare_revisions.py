@@ -1,8 +1,8 @@
 """tools/compare_revisions.py finds whether two revisions train the same bytes."""
 
-import sys
 from pathlib import Path
 
+import compare_revisions as tool
 import numpy as np
 import pytest
 
@@ -12,17 +12,8 @@ from caffelite.data.writers import write_lmdb
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "tools")
-    import compare_revisions
-
-    yield compare_revisions
-    sys.modules.pop("compare_revisions")
-
-
 @pytest.mark.slow
-def test_a_revision_equals_itself(tool, tmp_path, capsys):
+def test_a_revision_equals_itself(tmp_path, capsys):
     for name in ("mnist_train_lmdb", "mnist_test_lmdb"):
         write_lmdb(tmp_path / name, ((np.full((1, 28, 28), i, np.uint8), i % 10) for i in range(10)))
     assert tool.compare("lenet", ROOT, ROOT, tmp_path, 4, tmp_path)
@@ -30,7 +21,7 @@ def test_a_revision_equals_itself(tool, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("where", ["parameter 1 of ip", "history 0"])
-def test_one_bit_of_difference_is_found(tool, tmp_path, where):
+def test_one_bit_of_difference_is_found(tmp_path, where):
     for name in ("old", "new"):
         values = {"parameter 1 of ip": 0.5, "history 0": 0.25}
         if name == "new":

@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gpu_traffic as tool
 import pytest
+import recording_backend
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
@@ -27,20 +29,12 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "bn" bottom: "label" top: "
 """
 
 
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import gpu_traffic
-
-    return gpu_traffic
-
-
 def net() -> pb.NetParameter:
     return prototxt.parse(NET, pb.NetParameter).message
 
 
 @pytest.mark.host
-def test_launches_are_those_of_the_device(tool):
+def test_launches_are_those_of_the_device():
     """As many as on a backend that runs them."""
     recipe = pb.SolverParameter(
         net_param=net(), lr_policy="fixed", base_lr=0.01, momentum=0.9, max_iter=2, weight_decay=5e-4
@@ -55,7 +49,7 @@ def test_launches_are_those_of_the_device(tool):
     assert len(tool.iteration(net(), "tf32", {}).launches) == backend.launches - before > 8
 
 
-def test_bytes_of_each_array_once(tool):
+def test_bytes_of_each_array_once():
     launches = tool.iteration(net(), "tf32", {}).launches
     (product,) = [x for x in launches if (x.layer, x.way) == ("ip", "forward")]
     assert (product.kernel, product.read, product.written) == ("product_few", 4 * (4 * 8 + 6 * 8), 4 * 4 * 6)
@@ -69,9 +63,7 @@ def test_bytes_of_each_array_once(tool):
     assert update.written >= 2 * 4 * 48 and update.read >= 3 * 4 * 48 and update.layer == tool.OUTSIDE
 
 
-def test_streams_that_fork_count_their_longest_path(tool):
-    import recording_backend
-
+def test_streams_that_fork_count_their_longest_path():
     recorder = tool.RecordingBackend(False)
     aside, main = recorder.new_stream(), recorder.stream
     begun, ended = recorder.new_event(), recorder.new_event()
@@ -89,7 +81,7 @@ def test_streams_that_fork_count_their_longest_path(tool):
     assert tool.whole(recorder).launches == 3
 
 
-def test_no_memory_behind_large_arrays(tool):
+def test_no_memory_behind_large_arrays():
     recorder = tool.RecordingBackend(False)
     array = recorder.empty((1 << 20, 1 << 16), "float32")
     assert array.nbytes == 1 << 38
@@ -97,7 +89,7 @@ def test_no_memory_behind_large_arrays(tool):
     assert recorder.launches[-1].written == 1 << 38
 
 
-def test_tables(tool, tmp_path, capsys):
+def test_tables(tmp_path, capsys):
     path = tmp_path / "net.prototxt"
     path.write_text(NET)
     assert tool.main([str(path), "-precision", "tf32,fp16", "-batch", "2", "-by", "net"]) == 0
@@ -113,7 +105,7 @@ def test_tables(tool, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("words", [["-precision", "fp64"], ["-batch", "0"], ["-batch", "x"], ["-batch", "1,2"]])
-def test_refuses_words_it_does_not_know(tool, words, capsys):
+def test_refuses_words_it_does_not_know(words, capsys):
     with pytest.raises(SystemExit) as ended:
         tool.main(["net.prototxt", *words])
     assert ended.value.code == 2

@@ -6,13 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import mutant_copies
 import mutant_faults
 import mutant_runs
 import mutants
+import pytest
 
 MODULE = '''\
 """ü: positions are those of bytes."""

@@ -28,9 +28,8 @@ def tool():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", (0, 48, 96))
-def test_nets_are_the_same_however_they_are_computed(tool, first, tmp_path, monkeypatch):
+def test_nets_are_the_same_however_they_are_computed(tool, first, in_tmp_path):
     """Each net in two of the ways, in turn."""
-    monkeypatch.chdir(tmp_path)
     campaign = tool.Campaign(share=2)
     for seed in range(first, first + 48):
         campaign.run(seed)

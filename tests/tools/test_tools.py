@@ -2,13 +2,20 @@
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import bench_inputs
+import bench_train
 import numpy as np
 import pytest
+
+from caffelite.data.writers import write_lmdb
+from caffelite.devices.cuda import GPU, count
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(p.name for p in (ROOT / "tools").glob("*.py") if "\nif __name__ == " in p.read_text())
@@ -26,8 +33,6 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 
 def run(script: str, *words: str, hide: Path | None = None, cwd: Path = ROOT) -> subprocess.CompletedProcess:
     """hide: a folder that comes first on the path, whose modules stand in for those that are installed."""
-    import os
-
     environment = {**os.environ, "PYTHONPATH": str(hide)} if hide else None
     command = [sys.executable, str(ROOT / "tools" / script), *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
@@ -112,22 +117,13 @@ layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "target" top:
 """
 
 
-@pytest.fixture
-def tools(monkeypatch):
-    """bench_train as a module, and the other tools where it finds them."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import bench_train
-
-    return bench_train
-
-
 def arguments(**others) -> argparse.Namespace:
     return argparse.Namespace(**{"precision": "fp32", "device": "cpu", "forward": False, "side": "torch", **others})
 
 
 @pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
 @pytest.mark.parametrize("text", [NET, NORMALISED, CODES], ids=["plain", "normalised", "codes"])
-def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward):
+def test_both_sides_of_the_bench_compute_the_same(tmp_path, text, forward):
     """With the same weights and input, PyTorch's module gives the loss that caffelite gives."""
     torch = pytest.importorskip("torch", exc_type=ImportError)
     import torch_peer
@@ -139,12 +135,12 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
 
     path = tmp_path / "net.prototxt"
     path.write_text(text)
-    shape = tools.bench_inputs.guess_shape(str(path)) if text is CODES else (1, 8, 8)
+    shape = bench_inputs.guess_shape(str(path)) if text is CODES else (1, 8, 8)
     assert text is not CODES or shape == (7,)
-    message, tops = tools.bench_inputs.read(str(path), 4, shape, forward)
+    message, tops = bench_inputs.read(str(path), 4, shape, forward)
     for layer in message.layer if text is not CODES else ():
         layer.convolution_param.weight_filler.type = layer.inner_product_param.weight_filler.type = "xavier"
-    batch = tools.bench_inputs.random_batch(message, 4, shape)
+    batch = bench_inputs.random_batch(message, 4, shape)
     bound = Net.of(graph.build(message, pb.NetState(phase=pb.TEST if forward else pb.TRAIN)), open_device(), seed=1)
     for top, values in zip(tops, batch, strict=True):
         bound.dev.upload(bound.blobs[top], values)
@@ -171,16 +167,16 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
 
 
 @pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
-def test_a_step_of_each_side(tools, net, forward, monkeypatch):
+def test_a_step_of_each_side(net, forward, monkeypatch):
     """Training changes the weights, testing does not; bf16 is what both sides are reported to compute in."""
     from caffelite import devices
 
     opened, open_device = [], devices.open_device
     monkeypatch.setattr(devices, "open_device", lambda gpu, **options: opened.append(options) or open_device(gpu))
-    message, _ = tools.bench_inputs.read(str(net), 2, (1, 8, 8), forward)
-    batch = tools.bench_inputs.random_batch(message, 2, (1, 8, 8))
+    message, _ = bench_inputs.read(str(net), 2, (1, 8, 8), forward)
+    batch = bench_inputs.random_batch(message, 2, (1, 8, 8))
     for precision in ("fp32", "bf16"):
-        step, wait = tools.caffelite_step(arguments(forward=forward, precision=precision), message, batch)
+        step, wait = bench_train.caffelite_step(arguments(forward=forward, precision=precision), message, batch)
         step()
         wait()
     assert opened == [{}, {"precision": "bf16"}]
@@ -195,7 +191,7 @@ def test_a_step_of_each_side(tools, net, forward, monkeypatch):
     monkeypatch.setattr(torch_peer, "Peer", lambda *_: module)
     before = [p.clone() for p in module.parameters()]
     for precision in ("fp32", "bf16"):
-        step, wait = tools.torch_step(arguments(forward=forward, precision=precision), message, batch)
+        step, wait = bench_train.torch_step(arguments(forward=forward, precision=precision), message, batch)
         step()
         wait()
     assert seen == [(kind, not forward, not forward) for kind in (torch.float32, torch.bfloat16)]
@@ -215,7 +211,7 @@ def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
 
 
 @pytest.mark.slow
-def test_all_nets_in_one_table(tools, without_torch):
+def test_all_nets_in_one_table(without_torch):
     import bench_all
 
     done = run("bench_all.py", "lenet", "--rounds", "1", "--iterations", "1", "--forward", "--json", hide=without_torch)
@@ -228,7 +224,7 @@ def test_all_nets_in_one_table(tools, without_torch):
     assert re.search(r"^caffelite used .*, kernels for haswell with AVX2$", done.stdout, re.M), done.stdout
     for name in bench_all.NETS:
         path = str(ROOT / f"models/{name}/train_val.prototxt")
-        assert tools.bench_inputs.read(path, 2, tools.bench_inputs.guess_shape(path))
+        assert bench_inputs.read(path, 2, bench_inputs.guess_shape(path))
     sides = {
         "caffelite": {"ms": 2.0, "low": 1.9, "high": 2.2, "mb": 50},
         "torch": {"ms": 5.0, "low": 5.0, "high": 5.0, "mb": 99},
@@ -251,8 +247,6 @@ def test_cold_start(net):
 @pytest.mark.slow
 def test_whole_runs(tmp_path):
     """A run of two iterations on small databases prints a score and its time."""
-    from caffelite.data.writers import write_lmdb
-
     for name in ("mnist_train_lmdb", "mnist_test_lmdb"):
         write_lmdb(tmp_path / name, ((np.full((1, 28, 28), i, np.uint8), i % 10) for i in range(10)))
     done = run("mnist_run.py", "--data", str(tmp_path), "--iterations", "2", "--runs", "1", "--json")
@@ -267,8 +261,6 @@ def test_whole_runs_without_data_tell_the_command(tmp_path):
 
 
 def test_bench_of_kernels_reports_what_is_missing():
-    from caffelite.devices.cuda import count
-
     if count():
         pytest.skip("there is a GPU")
     done = run("bench_kernels.py")
@@ -281,12 +273,8 @@ def test_bench_of_kernels_reports_what_is_missing():
 @pytest.mark.parametrize("dtype", ["float32", "uint16"])
 def test_bench_of_kernels_runs_each(monkeypatch, dtype):
     """On small arrays, by the host; nothing is timed."""
-    from devices.host.backend import HostBackend
-
-    from caffelite.devices.cuda import GPU
-
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import bench_kernels
+    from devices.host.backend import HostBackend
 
     small = [("small", 8, 5)]
     for name, value in {"CHANNELS": small, "NEIGHBOURS": small, "TURNED": small, "PARAMETERS": 5000}.items():
@@ -317,8 +305,7 @@ def test_kernel_resources_without_cupy_says_what_to_install(tmp_path):
 
 @pytest.mark.parametrize("numbers", ["fp32", "bf16"])
 @pytest.mark.parametrize("huge", [False, True])
-def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+def test_kernel_resources_collects_every_family(numbers, huge):
     import kernel_resources as tool
 
     actual = list(tool.every(numbers, huge))
@@ -328,8 +315,7 @@ def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
     assert written <= {name for source in actual for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
 
 
-def test_kernel_resources_adds_the_kernels_of_nets(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+def test_kernel_resources_adds_the_kernels_of_nets():
     import kernel_resources as tool
 
     lenet = str(ROOT / "models/lenet/train_val.prototxt")
@@ -344,8 +330,6 @@ def test_kernel_resources_refuses_unknown_numbers():
 
 
 def test_a_picture_of_a_terminal(tmp_path):
-    import xml.etree.ElementTree as ET
-
     done = run("terminal_picture.py", "-out", str(tmp_path / "out.svg"), "device_query", "-help")
     assert done.returncode == 0, done.stderr
     lines = [

@@ -1,17 +1,21 @@
 """Pictures of what a net has learned: the numbers behind them, and `caffelite visualize`."""
 
 import sys
+from contextlib import closing
 
 import cv2
 import numpy as np
 import pytest
 
+import caffelite
+from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt, weights
 from caffelite.cli import main
 from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
 from caffelite.net.net import Net
+from caffelite.runs.open_net import open_net
 from caffelite.visualize import features, snapshots
 from caffelite.visualize.explained import ExplainedNet, probabilities
 
@@ -40,23 +44,14 @@ def save(net, path):
     path.write_bytes(weights.sealed(weights.encode_net(net.graph.message, blobs)))
 
 
-def built(path, seed=1):
-    document = prototxt.read_net(path)
-    return Net.of(
-        graph.build(document.message, None or _test_state(), document.locate), devices.open_device(), seed=seed
-    )
-
-
-def _test_state():
-    from caffelite import caffelite_pb2 as pb
-
-    return pb.NetState(phase=pb.TEST)
+def built(path, seed):
+    document, state = prototxt.read_net(path), pb.NetState(phase=pb.TEST)
+    return Net.of(graph.build(document.message, state, document.locate), devices.open_device(), seed=seed)
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, in_tmp_path):
     """The working directory with a deploy net, its weights in three snapshots, an image, and a net with data."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "net.prototxt").write_text(NET)
     for i, iteration in enumerate((3, 6, 9, 12)):
         save(built("net.prototxt", seed=i), tmp_path / f"net_iter_{iteration}.caffemodel")
@@ -85,8 +80,6 @@ def run(*arguments):
 
 
 def test_the_picture_shows_the_pixels_of_the_file(explained, folder):
-    import cv2
-
     picture = explained.picture(folder / "image.png")
     pixels = cv2.imread("image.png")
     assert np.array_equal(picture.pixels, pixels[:, :, ::-1]), "red, green, blue"
@@ -95,8 +88,6 @@ def test_the_picture_shows_the_pixels_of_the_file(explained, folder):
 
 
 def test_scores_are_those_before_softmax(explained, folder):
-    import caffelite
-
     picture = explained.picture(folder / "image.png")
     net = caffelite.Net("net.prototxt")
     assert np.allclose(probabilities(explained.scores(picture.input)), net.forward(data=picture.input)["prob"][0])
@@ -141,18 +132,13 @@ def test_activations_are_of_the_named_layer(explained, folder):
 
 
 def test_features_are_rows_of_the_data(folder):
-    from caffelite.runs.open_net import open_net
-
-    net = open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1, keep=True)
-    try:
+    with closing(open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1, keep=True)) as net:
         actual = features.collect(net, "x", 100)
         assert actual.rows.shape == (13, 5) and actual.labels.tolist() == [i % 3 for i in range(13)]
         with pytest.raises(CaffeliteError, match='did you mean "ip"'):
             features.collect(net, "ipp", 10)
         with pytest.raises(CaffeliteError, match="has no features"):
             features.collect(net, "loss", 10)
-    finally:
-        net.close()
 
 
 def test_projections(folder):
@@ -199,15 +185,10 @@ def test_every_picture_in_every_format(folder, monkeypatch, arguments, form, sta
     if arguments[0] == "features":
         text = DATA.replace("rows.txt", str(folder / "rows.txt"))
         (folder / "data.prototxt").write_text(text)
-        save(built_with_data(), folder / "net_iter_3.caffemodel")
+        net = open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1)
+        save(net, folder / "net_iter_3.caffemodel")
     assert run(*arguments, "-out", f"picture.{form}") == 0
     assert (folder / f"picture.{form}").read_bytes().startswith(start)
-
-
-def built_with_data():
-    from caffelite.runs.open_net import open_net
-
-    return open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1)
 
 
 def test_captions_name_class_and_probability(folder):

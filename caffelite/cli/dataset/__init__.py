@@ -1,7 +1,5 @@
 """`caffelite dataset`: makes data sets, and looks into them."""
 
-from __future__ import annotations
-
 import click
 
 from .. import Commands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,8 +151,6 @@ def detection(
 def _read_objects(
     origin: Path, folder: Path, part: str, classes: list[str] | None, first: int
 ) -> tuple[list[ImageObjects], list[str]]:
-    from dataclasses import replace
-
     from ...data import objects
     from ...data.convert import reader
 
@@ -164,7 +163,7 @@ def _read_objects(
     label_by_name = {name: label for label, name in enumerate(classes) if label}
     for name in names[1:]:
         if name not in label_by_name:
-            raise CaffeliteError(f'"{name}" is no class', where=Where(str(origin)), expected=", ".join(classes[1:11]))
+            raise Where(str(origin)).error(f'"{name}" is no class', expected=", ".join(classes[1:11]))
     moved = [
         replace(image, boxes=[replace(box, label=label_by_name[names[box.label]]) for box in image.boxes])
         for image in images

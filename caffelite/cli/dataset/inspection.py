@@ -1,7 +1,6 @@
 """`caffelite dataset info` and `show`: what is in a set, and samples as a net sees them."""
 
-from __future__ import annotations
-
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ...errors import CaffeliteError, Where
+from ...errors import Where
 from .. import options
 from ..imaging import force as force_option
 
@@ -27,12 +26,7 @@ BAR = 30
     is_flag=True,
     help="Also search near duplicates: images that differ in size, compression or brightness only, by perceptual hash.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print JSON instead; it lists every record that is reported.",
-)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead; it lists every record that is reported.")
 @options.file_option("--out", help="Write the JSON to a file instead.", folder=False)
 def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | None) -> None:
     """Reports what is in a data set: number of images, shapes, classes, unreadable and unusual records, duplicates.
@@ -176,9 +170,7 @@ def _print_list(title: str, lines: list[str]) -> None:
     show_default=True,
     help="PNG to write.",
 )
-@click.option(
-    "--count", type=click.IntRange(1, 1000), default=40, show_default=True, metavar="N", help="Images to show."
-)
+@options.number_option("--count", help="Images to show.", kind=click.IntRange(1, 1000), default=40)
 @options.count_option("--start", help="First sample to show.", default=0, least=0)
 @options.count_option("--columns", help="Images in a row. Default: so that the sheet is square.")
 @options.file_option("--labels", help="Names of the classes, one on each line, instead of numbers.")
@@ -189,14 +181,7 @@ def _print_list(title: str, lines: list[str]) -> None:
     help="Draw each stored sample of NET N times, in a row, as its training data layer augments it.",
 )
 @click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="random_seed, which decides crops, mirroring and order.",
-)
+@options.number_option("--seed", help="random_seed, which decides crops, mirroring and order.", kind=int, default=0)
 @options.state
 @force_option
 def show(what, out, count, start, columns, labels, draws, layer, seed, phase, level, stage, force) -> None:
@@ -284,12 +269,8 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
     images, labels = [], []
     with Records(path) as records:
         if start >= len(records):
-            raise CaffeliteError(
-                f"no sample {start}",
-                where=Where(str(path)),
-                expected=f"0 to {len(records) - 1}",
-                remedy="lower --start",
-            )
+            what = f"no sample {start}"
+            raise Where(str(path)).error(what, expected=f"0 to {len(records) - 1}", remedy="lower --start")
         for key, value in islice(records, start, start + count):
             try:
                 (datum, image), known = read(value), objects(value)
@@ -306,8 +287,6 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
 
 def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | None, stages: tuple[str, ...]):
     """The source of a net's data layer. The rest of the net need not be sound."""
-    import functools
-
     from ... import caffelite_pb2 as pb
     from ... import data, prototxt
     from ...net import graph
@@ -330,7 +309,7 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
             return source
         others.append(spec.name)
     what = f'no data layer "{name}" in phase {phase}' if name else f"no data layer in phase {phase}"
-    raise CaffeliteError(what, where=Where(str(path)), found=", ".join(others) or None)
+    raise Where(str(path)).error(what, found=", ".join(others) or None)
 
 
 def _caption(value, names: list[str]) -> str:

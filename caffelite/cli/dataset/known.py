@@ -1,7 +1,5 @@
 """`caffelite dataset` digits, mnist, cifar10, blobs, shapes, words and motions: sets that are downloaded, or drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,10 +95,8 @@ def _read_mnist(folder: Path, name: str) -> bytes:
     try:
         content = inputs.read(path, inputs.IMAGE)
     except OSError as mistake:
-        where = Where(str(folder))
-        raise CaffeliteError(
-            "an MNIST file is missing", where=where, expected=f"{name} or {name}.gz", found=inputs.reason(mistake)
-        ) from None
+        what = "an MNIST file is missing"
+        raise Where(str(folder)).error(what, expected=f"{name} or {name}.gz", found=inputs.reason(mistake)) from None
     return verified(path, unpacked(path, content) if path == packed else content, MNIST_FILES[name][1])
 
 
@@ -144,7 +140,7 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     batches, subsets = cifar.find(files), splits(files)
     if not batches and not subsets:
         expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
-        raise CaffeliteError("not CIFAR-10", where=Where(files.where), expected=expected)
+        raise Where(files.where).error("not CIFAR-10", expected=expected)
     with together((train, test, mean), force):
         if batches:
             for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
@@ -262,9 +258,7 @@ def unpacked(path: Path | str, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as mistake:
-        raise CaffeliteError(
-            f"damaged gzip file: {mistake}", where=Where(str(path)), remedy="fetch the file again"
-        ) from None
+        raise Where(str(path)).error(f"damaged gzip file: {mistake}", remedy="fetch the file again") from None
 
 
 def verified(path: Path | str, content: bytes, expected: str) -> bytes:
@@ -272,10 +266,8 @@ def verified(path: Path | str, content: bytes, expected: str) -> bytes:
 
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if digest != expected:
-        where = Where(str(path))
-        raise CaffeliteError(
-            "wrong checksum", where=where, expected=f"md5 {expected}", found=digest, remedy="fetch the file again"
-        )
+        what = "wrong checksum"
+        raise Where(str(path)).error(what, expected=f"md5 {expected}", found=digest, remedy="fetch the file again")
     return content
 
 

@@ -1,7 +1,5 @@
 """Augmentation of images: perturbations in the order in which they are applied; docs/data.md describes them."""
 
-from __future__ import annotations
-
 from ... import caffelite_pb2 as pb
 from ...errors import Locator
 from ..draws import Key
@@ -71,10 +69,8 @@ class Augmentation:
         if train:
             self.moves += [step for step in (region, warp, elastic) if step and step.active]
         self.looks = [step for step in looks if train and step.active]
-        self.resizes, self.grows = (
-            bool(size or region and train),
-            bool(size and size.grows or region and region.grows and train),
-        )
+        self.resizes = bool(size or region and train)
+        self.grows = bool(size and size.grows or region and region.grows and train)
         for step in self.moves + self.looks:
             step.seed(key)
         if self:

@@ -1,7 +1,5 @@
 """Perturbations of light and colour."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..images import opencv

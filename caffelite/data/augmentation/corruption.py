@@ -1,7 +1,5 @@
 """Perturbations that corrupt an image: NVCaffe's noise_param, blur, noise, cutout, random erasing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -100,10 +98,8 @@ class Blur(Perturbation):
     name = "blur"
 
     def __init__(self, fields: Fields):
-        self.probability, self._sigma = (
-            fields.probability("blur_prob"),
-            fields.range("blur_sigma_min", "blur_sigma_max"),
-        )
+        self.probability = fields.probability("blur_prob")
+        self._sigma = fields.range("blur_sigma_min", "blur_sigma_max")
         self.active = self.probability and self._sigma[1]
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
@@ -117,10 +113,8 @@ class Noise(Perturbation):
     name = "noise"
 
     def __init__(self, fields: Fields):
-        self.probability, self._sigma = (
-            fields.probability("noise_prob"),
-            fields.range("noise_sigma_min", "noise_sigma_max", most=255),
-        )
+        self.probability = fields.probability("noise_prob")
+        self._sigma = fields.range("noise_sigma_min", "noise_sigma_max", most=255)
         self.active = self.probability and self._sigma[1]
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Geometric perturbations: random sizes, random crops, one warp for shift, scale and rotation, elastic distortion."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -32,9 +30,8 @@ class Resize(Perturbation):
         sides = fields
         if p.HasField("random_resize_param"):
             if p.img_rand_resize_lower or p.img_rand_resize_upper:
-                raise fields.error(
-                    "random_resize_param", f"random_resize_param and {low} exclude each other", remedy="leave one out"
-                )
+                what = "random_resize_param"
+                raise fields.error(what, f"random_resize_param and {low} exclude each other", remedy="leave one out")
             self.grows, down, up = True, _Algorithm.INTER_LINEAR, _Algorithm.INTER_LINEAR
             low, high = "min_size", "max_size"
             sides = fields.inner("random_resize_param")
@@ -220,9 +217,8 @@ class Elastic(Perturbation):
         shape = (*size, 2)
         noise = normal(self.more(sample, -(-math.prod(shape) // 4)), shape)
         smooth = opencv("elastic distortion").GaussianBlur(noise, (0, 0), self._sigma)
-        return smooth * np.float32(
-            self._alpha * 2 * self._sigma * math.sqrt(math.pi)
-        )  # white noise shrinks to 1 / 2σ√π
+        # White noise shrinks to 1 / 2σ√π.
+        return smooth * np.float32(self._alpha * 2 * self._sigma * math.sqrt(math.pi))
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         height, width = image.shape[:2]

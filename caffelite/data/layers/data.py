@@ -1,7 +1,5 @@
 """Data: samples of a database or of arrays."""
 
-from __future__ import annotations
-
 from ... import caffelite_pb2 as pb
 from ...errors import Locator
 from ...layers.data import Feed, no_files

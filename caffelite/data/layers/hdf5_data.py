@@ -1,7 +1,5 @@
 """HDF5Data: rows of HDF5 files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """WindowData: windows of images, objects and background in a fixed proportion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +11,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import inputs
 from ...detection.boxes import rounded
-from ...errors import CaffeliteError, Locator, Where
+from ...errors import Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import register
 from ..database import EXACT_LABELS
@@ -54,23 +52,17 @@ class WindowSource(Source):
         if not self._size:
             raise at.error("WindowData needs a crop_size", "crop_size", expected="at least 1", found=0)
         if 2 * self._pad >= self._size:
-            raise CaffeliteError(
-                "context_pad leaves nothing of the window",
-                where=locate("window_data_param", "context_pad"),
-                expected=f"less than half of crop_size {self._size}",
-                found=self._pad,
-            )
+            where, expected = locate("window_data_param", "context_pad"), f"less than half of crop_size {self._size}"
+            raise where.error("context_pad leaves nothing of the window", expected=expected, found=self._pad)
         if not 0 <= param.fg_fraction <= 1:
             where = locate("window_data_param", "fg_fraction")
             raise where.error("fg_fraction is no share", expected="0 to 1", found=f"{param.fg_fraction:g}")
         if param.crop_mode not in ("warp", "square"):
             where = locate("window_data_param", "crop_mode")
             raise where.error("unknown crop_mode", expected='"warp" or "square"', found=f'"{param.crop_mode}"')
-        self._square, self._scale, self._mirror = (
-            param.crop_mode == "square",
-            np.float32(transform.scale),
-            transform.mirror,
-        )
+        self._square = param.crop_mode == "square"
+        self._scale = np.float32(transform.scale)
+        self._mirror = transform.mirror
         self._mean = self._read_mean(transform, at)
         self._windows = read_windows(path, param)
         self.listed = [*self._windows.pictures, *self._windows.objects, *self._windows.background]
@@ -159,10 +151,8 @@ class WindowSource(Source):
         top = left = 0
         if self._pad or self._square:
             x1, y1, x2, y2 = self._expanded(x1, y1, x2, y2)
-            wide, high = (
-                np.float32(self._size) / np.float32(x2 - x1 + 1),
-                np.float32(self._size) / np.float32(y2 - y1 + 1),
-            )
+            wide = np.float32(self._size) / np.float32(x2 - x1 + 1)
+            high = np.float32(self._size) / np.float32(y2 - y1 + 1)
             beyond = [max(0, -x1), max(0, -y1), max(0, x2 - columns + 1), max(0, y2 - rows + 1)]
             x1, y1, x2, y2 = x1 + beyond[0], y1 + beyond[1], x2 - beyond[2], y2 - beyond[3]
             width, height = rounded((x2 - x1 + 1) * wide), rounded((y2 - y1 + 1) * high)
@@ -197,9 +187,8 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
         for _ in range(lines.row(1, "the number of windows")[0][0]):
             values, where = lines.row(6, "class, overlap, x1 y1 x2 y2", float)
             label, overlap, *corners = values
-            if not all(
-                abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)
-            ):  # which NaN and infinity are not
+            # NaN and infinity are not.
+            if not all(abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)):
                 raise where.error("class and corners must be integers", expected=f"at most {EXACT_LABELS}")
             window = len(windows.pictures) - 1, int(label), *map(int, corners)
             if np.float32(overlap) >= np.float32(param.fg_threshold):

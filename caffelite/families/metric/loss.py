@@ -1,14 +1,61 @@
-"""Losses of distances between samples: TripletLoss and LiftedStructSimilaritySoftmaxLoss."""
+"""Losses of distances between samples: HashingLoss, TripletLoss and LiftedStructSimilaritySoftmaxLoss."""
 
 import math
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
+from ...layers.array_loss import ArrayLoss
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
+
+
+@register
+class HashingLoss(ArrayLoss):
+    """loss = Σ pair(i, j) / (N (N - 1)) + tradeoff · Σ ||x| - 1| / N over the pairs i < j, pair = |x_i - x_j|² of one
+    class, else max(bi_margin - |x_i - x_j|², 0): the signs of x become a code of its class.
+
+    x (N, C...), label (N), or (N, L) of labels that are 0 or 1, where samples that share one are of one class.
+    Defaults: bi_margin 1, tradeoff 0.01. The gradient of the pairs is half the derivative, as in the fork. Errors: no
+    label for a sample. Source: Liu et al. 2016, as in lhmRyan/deep-supervised-hashing-DSH,
+    src/caffe/layers/hashing_loss_layer.cpp.
+    """
+
+    field = "hashing_loss_param"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        n = bottoms[0][0] if bottoms[0] else 1
+        if bottoms[1][:1] != (n,):
+            require.labels(self, bottoms, n)
+        self.n = n
+        self.couples_samples = True
+        return [()]
+
+    def _pairs(self, xp: ModuleType, x: Any, label: Any) -> tuple[Any, Any, Any, Any]:
+        """The samples, the squares of their distances, which are of one class, and which others are too near."""
+        samples, labels = x.reshape(self.n, -1).astype("float64"), label.reshape(self.n, -1)
+        lengths = (samples**2).sum(1)
+        squares = xp.maximum(lengths[:, None] + lengths - 2 * samples @ samples.T, 0)
+        same = labels @ labels.T > 0 if labels.shape[1] > 1 else xp.trunc(labels) == xp.trunc(labels.T)
+        return samples, squares, same, ~same & (squares < self.p.bi_margin)
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        samples, squares, same, near = self._pairs(xp, *x)
+        pairs = xp.where(same, squares, 0) + xp.where(near, self.p.bi_margin - squares, 0)
+        total = xp.triu(pairs, 1).sum() / max(1, self.n * (self.n - 1))
+        return total + self.p.tradeoff * xp.abs(xp.abs(samples) - 1).sum() / self.n
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        samples, _, same, near = self._pairs(xp, *x)
+        signs = same.astype("float64") - near
+        slope = (signs.sum(1)[:, None] * samples - signs @ samples) / max(1, self.n * (self.n - 1))
+        outward = (samples >= 1) | ((samples <= 0) & (samples >= -1))
+        slope += xp.where(outward, 1, -1) * (self.p.tradeoff / self.n)
+        return (slope * dy[0]).reshape(x[0].shape), None
 
 
 @register

@@ -1,7 +1,5 @@
 """Splits a text into tokens and reads them into a message by recursive descent; it continues after an error."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable
@@ -84,12 +82,8 @@ class Tokens:
         position = self.position_of(start)
         if kind == "unclosed":
             self.lost_text = True
-            self.mistake_at(
-                position,
-                "unterminated string",
-                expected=f"a closing {token[0]} on the same line",
-                found=shown(token, quote=""),
-            )
+            expected = f"a closing {token[0]} on the same line"
+            self.mistake_at(position, "unterminated string", expected=expected, found=shown(token, quote=""))
         elif kind == "remark":
             self.mistake_at(position, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
         else:
@@ -113,11 +107,9 @@ class Tokens:
             return "the end of the file"
         if kind == "-" and self.kinds[at + 1] in ("number", "name"):
             text += self.texts[at + 1]
-        return (
-            f"the string {shown(text, quote='')}"
-            if kind == "string"
-            else shown(text, quote="" if kind in "number-" else '"')
-        )
+        if kind == "string":
+            return f"the string {shown(text, quote='')}"
+        return shown(text, quote="" if kind in "number-" else '"')
 
     def mistake(self, at: int, what: str, **more: str | None) -> None:
         self.mistake_at(self.lines[at], what, **more)
@@ -359,7 +351,7 @@ class Reader(Tokens):
         position, what = self.lines[start], f"unknown field {shown(name)} in {descriptor.name}"
         self.mistake_at(position, what, remedy=remedy)
         if position[0] not in self.broken:
-            error = CaffeliteError(what, where=Where(self.file, *position), remedy=remedy)
+            error = Where(self.file, *position).error(what, remedy=remedy)
             self.unknowns.append(Unknown(path, name, position, error))
         self.skip_value()
 
@@ -381,13 +373,9 @@ class Reader(Tokens):
         value = "".join(text.strip("\"'") for text in self.texts[first : self.at])
         if forks.changes_results(message, name, value):
             usual = forks.default(message, name)
-            self.mistake(
-                start,
-                forks.unsupported(message, name),
-                expected=f"{usual}, its default" if usual else None,
-                found=None if kind in BRACKETS else value,
-                remedy="remove it to go on with a net that does without",
-            )
+            what, expected = forks.unsupported(message, name), f"{usual}, its default" if usual else None
+            actual, remedy = None if kind in BRACKETS else value, "remove it to go on with a net that does without"
+            self.mistake(start, what, expected=expected, found=actual, remedy=remedy)
         else:
             self.fork_fields.setdefault((message, name), []).append(self.lines[start])
 
@@ -416,12 +404,8 @@ class Reader(Tokens):
             kind = self.kinds[self.at]
             more = kind != "]"
             if kind not in (",", "]") and len(self.mistakes) == known:
-                self.mistake(
-                    self.at,
-                    f'the list of "{field.name}" breaks off',
-                    expected='"," or "]"',
-                    found=self.token_text(self.at),
-                )
+                what = f'the list of "{field.name}" breaks off'
+                self.mistake(self.at, what, expected='"," or "]"', found=self.token_text(self.at))
             if kind in ("}", ">", END) or self.begins_field():
                 return
             self.at += kind in (",", ";") or more and self.at == before

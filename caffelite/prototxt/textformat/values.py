@@ -1,7 +1,5 @@
 """The fields of a message, their valid values, and the remedies for invalid values."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import NamedTuple
@@ -55,9 +53,7 @@ KINDS = {
 
 @cache
 def fields_of(descriptor: Descriptor) -> Fields:
-    proto = (
-        DescriptorProto()
-    )  # labels are read from it because the descriptor spells them differently in protobuf 5 and 7
+    proto = DescriptorProto()  # has the labels: the descriptor spells them differently in protobuf 5 and 7
     descriptor.CopyToProto(proto)
     labels = {field.name: field.label for field in proto.field}
     known = {}

@@ -1,7 +1,5 @@
 """The messages of the schema, as pycaffe has them: ``from caffelite.pycaffe.proto import caffe_pb2``."""
 
-from __future__ import annotations
-
 from . import caffe_pb2
 
 __all__ = ["caffe_pb2"]

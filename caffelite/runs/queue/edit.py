@@ -3,8 +3,6 @@
 A run that is resumed is a job of the queue, so that it waits for a slot and holds it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import os
@@ -56,10 +54,8 @@ def _changes(root: str | Path) -> Iterator[None]:
         except HeldByAnother:
             if time.monotonic() > until:
                 raise CaffeliteError(f"another process has been changing the queue for {WAIT:g} s") from None
-    try:
+    with held:
         yield
-    finally:
-        held.release()
 
 
 def find(root: str | Path, name: str) -> Job:
@@ -106,12 +102,7 @@ def add(root: str | Path, command: Sequence[str], *, gpus: str = "", **order: Un
 
 
 def submit_run(
-    root: str | Path,
-    config: RunConfig,
-    *,
-    gpus: str | None = None,
-    keep_folder: bool = False,
-    **order: Unpack[Order],
+    root: str | Path, config: RunConfig, *, gpus: str | None = None, keep_folder: bool = False, **order: Unpack[Order]
 ) -> Job:
     """Adds a training run to the queue, with copies of its solver and its nets: later edits do not change it.
 
@@ -325,15 +316,11 @@ def find_folder(known: Job) -> Job:
 
 
 def _cancel_queued(queued: Job) -> Job:
-    held = FileLock(queued.folder / files.JOB_LOCK)
-    try:
-        with reporting(f"write to {queued.folder}"):
-            slurm_jobs.forget(queued.folder)
-            job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
-            if queued.is_run and not (queued.folder / files.RUN).exists():
-                registry.record_before_start(queued.folder, registry.Outcome(registry.CANCELLED, "before it started"))
-    finally:
-        held.release()
+    with FileLock(queued.folder / files.JOB_LOCK), reporting(f"write to {queued.folder}"):
+        slurm_jobs.forget(queued.folder)
+        job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
+        if queued.is_run and not (queued.folder / files.RUN).exists():
+            registry.record_before_start(queued.folder, registry.Outcome(registry.CANCELLED, "before it started"))
     return find_folder(queued)
 
 
@@ -364,9 +351,8 @@ def remove(root: str | Path, id: str) -> None:
     with _changes(root):
         ended = find(root, id)
         if ended.state in job.PENDING:
-            raise CaffeliteError(
-                f"job {ended.id} has not ended", remedy=f"cancel it: caffelite queue cancel {ended.id}"
-            )
+            what = f"job {ended.id} has not ended"
+            raise CaffeliteError(what, remedy=f"cancel it: caffelite queue cancel {ended.id}")
         with reporting(f"delete files of {ended.folder}"):
             if ended.is_run:
                 for name in files.JOB_FILES:

@@ -10,15 +10,12 @@ A folder of jobs may be written by others. So a record of each job that this use
 what a job may do, and its texts, are in the record alone.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
 import os
 import re
 import secrets
-import shlex
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +26,7 @@ from ... import inputs, stored
 from ...errors import reporting
 from .. import folder as files
 from .. import lock, registry, state
+from ..config import shell_command
 from ..limits import STORED, Bounds, Texts
 from . import slurm_jobs
 from .slurm_jobs import Submission
@@ -149,14 +147,7 @@ class Job:
     @property
     def shell_command(self) -> str:
         """The command as one writes it in a shell, in the working directory."""
-        words = ["caffelite"]
-        for word in self.command:
-            name, equals, value = word.partition("=")
-            if not (word.startswith("--") and len(word) > 2):
-                words.append(word)
-            else:
-                words += [name[1:], value] if equals and not value.startswith("-") else [word[1:]]
-        return shlex.join(words)
+        return shell_command(self.command)
 
     @property
     def rank(self) -> tuple[int, float, str]:

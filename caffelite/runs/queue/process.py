@@ -4,8 +4,6 @@ The scheduler takes the lock of a job and the process inherits it, so that the j
 has begun, and whoever ends first leaves no gap.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -117,12 +117,8 @@ class Scheduler:
 
     def _fail(self, each: Job, reason: str) -> None:
         log.warning("Job %s does not start: %s", each.id, reason)
-        with suppress(HeldByAnother, OSError):
-            held = FileLock(each.folder / files.JOB_LOCK)
-            try:
-                job.record_end(each.folder, each.id, job.FAILED, reason)
-            finally:
-                held.release()
+        with suppress(HeldByAnother, OSError), FileLock(each.folder / files.JOB_LOCK):
+            job.record_end(each.folder, each.id, job.FAILED, reason)
 
 
 class Engine:

@@ -4,8 +4,6 @@ SLURM decides when and where a job runs, and what becomes of it; slurm_jobs.py r
 because its time is over, a more important job needs its place or its node failed, continues from its newest snapshot.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json
@@ -60,9 +58,8 @@ class SlurmOptions:
     def __post_init__(self) -> None:
         for text in self.more:
             if not re.fullmatch(r"[a-z][a-z-]*(=[^\x00-\x1f]*)?", text):
-                raise CaffeliteError(
-                    "an option for SLURM cannot be read", expected="KEY=VALUE, as in account=vision", found=text
-                )
+                what = "an option for SLURM cannot be read"
+                raise CaffeliteError(what, expected="KEY=VALUE, as in account=vision", found=text)
 
     @property
     def tasks(self) -> int:

@@ -4,8 +4,6 @@ A job is SLURM's from the moment that slurm.json is in its folder until its end 
 SLURM is caffelite-ID, so whoever reads the folder finds it, also after a scheduler was killed.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

@@ -1,8 +1,6 @@
 """The weights of a deploy net: those that it names, or the newest beside it where it names none or where its run
 has not come to its end."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

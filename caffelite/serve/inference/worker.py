@@ -1,8 +1,6 @@
 """The inference process: `python -m caffelite.serve.inference.worker N` answers requests on the connection with the
 descriptor N. The first request is "open"."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time
@@ -10,7 +8,7 @@ import traceback
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -45,31 +43,45 @@ def shown(picture: np.ndarray, is_rgb: bool) -> np.ndarray:
     return (picture if is_rgb else picture[::-1]).transpose(1, 2, 0)
 
 
-class OpenDetector:
-    """A deploy net that detects objects, with the weights that it names.
+Deployed = TypeVar("Deployed", Classifier, Detector)
 
-    Errors: those of `Detector`; it names no weights; no layer of the weights is in the net.
-    """
 
-    def __init__(self, document: Document):
+class OpenNet(Generic[Deployed]):
+    """A deploy net with the weights that it names. Errors: those of `Classifier` and `Detector`; it names no weights;
+    no layer of the weights is in the net."""
+
+    def __init__(self, kind: type[Deployed], document: Document):
         started = time.perf_counter()
-        self._name = document.message.name
-        self._detector = Detector(document, devices.open_device())
-        load_named_weights(self._detector.net, document)
-        self._detector.warm_up()
+        self._document, self._dev = document, devices.open_device()
+        self._deployed: Deployed = kind(document, self._dev)
+        load_named_weights(self._deployed.net, document)
+        self._deployed.warm_up()
         self._opened = time.perf_counter() - started
 
     def describe(self) -> dict[str, Any]:
-        """As `OpenClassifier.describe`; labels: of the classes, the background first."""
+        """name; labels, of a detector with the background first; shape C×H×W of the input; classifies, detects,
+        segments: the kind of the answer; seconds to open."""
+        deployed = self._deployed
         return {
-            "name": self._name,
-            "labels": self._detector.labels,
-            "shape": list(self._detector.preparation.shape),
-            "classifies": False,
-            "detects": True,
-            "segments": False,
+            "name": self._document.message.name,
+            "labels": deployed.labels,
+            "shape": list(deployed.preparation.shape),
+            "classifies": isinstance(deployed, Classifier) and deployed.classifies,
+            "detects": isinstance(deployed, Detector),
+            "segments": isinstance(deployed, Classifier) and bool(deployed.pixels),
             "seconds": self._opened,
         }
+
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> client.Answer:
+        """The answer to a request by its "op"; its first payload is the image. Errors: no such operation."""
+        raise NotImplementedError
+
+
+class OpenDetector(OpenNet[Detector]):
+    """A deploy net that detects objects."""
+
+    def __init__(self, document: Document):
+        super().__init__(Detector, document)
 
     def answer(self, content: dict[str, Any], payloads: list[bytes]) -> client.Answer:
         """The answer to the request "classify": detections, the boxes with scores of at least ``threshold``, the
@@ -80,12 +92,13 @@ class OpenDetector:
         for name in ("oversample", "hierarchy"):
             if content.get(name):
                 raise CaffeliteError(f"{name} is for classifiers, and the net detects objects")
-        picture = self._detector.preparation.decode(payloads[0])
-        (detected,) = self._detector.detections(payloads[:1], content.get("threshold", LEAST_SCORE))
+        preparation = self._deployed.preparation
+        picture = preparation.decode(payloads[0])
+        (detected,) = self._deployed.detections(payloads[:1], content.get("threshold", LEAST_SCORE))
         height, width = picture.shape[1:]
         boxes = [each.record() for each in detected.detections[: content.get("top") or None]]
         result = {"seconds": detected.seconds, "notes": detected.notes, "width": width, "height": height}
-        is_rgb = self._detector.preparation.deploy.channel_order == pb.DeployParameter.RGB
+        is_rgb = preparation.deploy.channel_order == pb.DeployParameter.RGB
         return {**result, "detections": boxes}, [encode_png(shown(picture, is_rgb))]
 
 
@@ -94,51 +107,27 @@ MOST_CHANNELS = 64  # that the picture of a layer shows
 SALIENCY_SAMPLES = 8
 
 
-class OpenClassifier:
-    """A deploy net that classifies an image, or its pixels, with the weights that it names.
-
-    Errors: those of `Classifier`; it names no weights; no layer of the weights is in the net.
-    """
+class OpenClassifier(OpenNet[Classifier]):
+    """A deploy net that classifies an image, or its pixels."""
 
     def __init__(self, document: Document):
-        started = time.perf_counter()
-        self._document = document
-        self._dev = devices.open_device()
-        self._classifier = Classifier(self._document, self._dev)
-        load_named_weights(self._classifier.net, document)
-        self._classifier.warm_up()
+        super().__init__(Classifier, document)
         self._explained: ExplainedNet | None = None
         self._crops: Classifier | None = None
         self._hierarchies: dict[tuple[str, int], Hierarchy] = {}
-        self._opened = time.perf_counter() - started
 
-    def describe(self) -> dict[str, Any]:
-        """name; labels; shape C×H×W of the input; classifies, detects, segments: the kind of the answer; seconds to
-        open."""
-        message = self._document.message
-        return {
-            "name": message.name,
-            "labels": self._classifier.labels,
-            "shape": list(self._classifier.preparation.shape),
-            "classifies": self._classifier.classifies,
-            "detects": False,
-            "segments": bool(self._classifier.pixels),
-            "seconds": self._opened,
-        }
-
-    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer to a request by its "op"; its first part is the image. Errors: no such operation."""
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> client.Answer:
         operations = {"classify": self._classify, "layers": self._layers, "saliency": self._saliency}
-        if self._classifier.pixels:
+        if self._deployed.pixels:
             operations = {"classify": self._segment}
         if content["op"] not in operations:
             raise CaffeliteError("no such operation", found=str(content["op"]))
         return operations[content["op"]](content, payloads[0])
 
-    def _classify(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    def _classify(self, content: dict[str, Any], image: bytes) -> client.Answer:
         """answers: the best classes; general: with a hierarchy, from the best class to the root; notes; seconds. Part
         0: what the net sees, PNG."""
-        classifier = self._with_crops() if content.get("oversample") else self._classifier
+        classifier = self._with_crops() if content.get("oversample") else self._deployed
         preparation = classifier.preparation
         decoded = preparation.decode(image)
         (prediction,) = classifier.predictions([image])
@@ -151,16 +140,16 @@ class OpenClassifier:
         seen = preparation.pixels(fitted, preparation.views(fitted))
         return result, [encode_png(seen)]
 
-    def _segment(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    def _segment(self, content: dict[str, Any], image: bytes) -> client.Answer:
         """answers: the classes of the most pixels, each with its share; notes; seconds. Part 0: the image, colored by
         the classes of its pixels, PNG. Errors: an option of classifiers."""
         for name in ("oversample", "hierarchy"):
             if content.get(name):
                 raise CaffeliteError(f"{name} is for classifiers of images, and the net classifies pixels")
-        labels, preparation = self._classifier.labels, self._classifier.preparation
+        labels, preparation = self._deployed.labels, self._deployed.preparation
         decoded = preparation.decode(image)
-        (prediction,) = self._classifier.predictions([image])
-        classes = pixel_classes(prediction.scores, self._classifier.output.shape[1:], decoded.shape[1:])
+        (prediction,) = self._deployed.predictions([image])
+        classes = pixel_classes(prediction.scores, self._deployed.output.shape[1:], decoded.shape[1:])
         ranked = ranked_shares(classes, len(labels))[: content.get("top") or ANSWERS]
         answers = [{"label": labels[i], "class": i, "score": share} for i, share in ranked]
         is_rgb = preparation.deploy.channel_order == pb.DeployParameter.RGB
@@ -169,13 +158,13 @@ class OpenClassifier:
         return result, [encode_png(shown(picture, is_rgb=False))]
 
     def _best(self, prediction: Prediction, top: int) -> list[dict[str, Any]]:
-        labels = self._classifier.labels
-        chosen = prediction.top(top) if self._classifier.classifies else range(len(labels))
+        labels = self._deployed.labels
+        chosen = prediction.top(top) if self._deployed.classifies else range(len(labels))
         return [{"label": labels[i], "class": i, "score": float(prediction.scores[i])} for i in chosen]
 
     def _with_crops(self) -> Classifier:
         if self._crops is None:
-            self._crops = Classifier(self._document, self._dev, oversample=True, share=self._classifier.net)
+            self._crops = Classifier(self._document, self._dev, oversample=True, share=self._deployed.net)
         return self._crops
 
     def _hierarchy(self, path: str) -> Hierarchy:
@@ -184,7 +173,7 @@ class OpenClassifier:
         except OSError as error:
             raise CaffeliteError(f"cannot read the hierarchy {path}: {error.strerror}") from None
         if key not in self._hierarchies:
-            self._hierarchies = {key: Hierarchy(Path(path), self._classifier.labels)}
+            self._hierarchies = {key: Hierarchy(Path(path), self._deployed.labels)}
         return self._hierarchies[key]
 
     def _explain(self) -> ExplainedNet:
@@ -192,7 +181,7 @@ class OpenClassifier:
             self._explained = ExplainedNet(self._document, self._dev)
         return self._explained
 
-    def _layers(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    def _layers(self, content: dict[str, Any], image: bytes) -> client.Answer:
         """layers: name, type, shape, least, greatest and mean value of each layer's first output, in order, or of the
         one that "layer" names; part i: its picture, PNG. Errors: no such layer."""
         net = self._explain()
@@ -212,7 +201,7 @@ class OpenClassifier:
             raise CaffeliteError("the deploy net has no such layer", expected=expected, found=str(wanted)[:100])
         return {"layers": rows}, pictures
 
-    def _saliency(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    def _saliency(self, content: dict[str, Any], image: bytes) -> client.Answer:
         """class, label and score of the explained class: "class", else the best. Parts: the image as the net sees it,
         its saliency map, and Grad-CAM over the image where the net has a convolution; PNG."""
         net = self._explain()
@@ -236,10 +225,7 @@ class OpenClassifier:
         return {**result, "layer": layer}, payloads
 
 
-OpenModel = OpenClassifier | OpenDetector
-
-
-def open_model(path: str) -> OpenModel:
+def open_model(path: str) -> OpenNet:
     """The net of a prototxt with the weights that it names or that lie beside it, ready to answer. Errors: those of
     both classes; the file cannot be read."""
     document = prototxt.read_net(path)
@@ -250,7 +236,7 @@ def open_model(path: str) -> OpenModel:
 def serve(connection: Connection) -> None:
     """Answers requests until the connection ends. An answer has "error" where the request failed; {"fatal": true}
     besides where the process ends."""
-    model: OpenModel | None = None
+    model: OpenNet | None = None
     answer: client.Answer = {}, []
     while not answer[0].get("fatal"):
         try:

@@ -1,7 +1,5 @@
 """The page that compares runs: curves in one chart, and the fields in which solvers and nets differ."""
 
-from __future__ import annotations
-
 import shlex
 
 from starlette.requests import Request

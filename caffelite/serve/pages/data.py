@@ -1,7 +1,5 @@
 """The pages of data sets: the list, one set with its classes and a gallery, augmentation, audits."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

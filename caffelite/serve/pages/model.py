@@ -1,7 +1,5 @@
 """The pages of models: the list, one deploy net with its files, and test reports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """The pages of a new run: data and net, then the editor of its solver and net, with checks as one types."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import os

@@ -1,7 +1,5 @@
 """The page of the queue: jobs in their order, with progress; move, priority, cancel, remove."""
 
-from __future__ import annotations
-
 import functools
 import math
 import threading

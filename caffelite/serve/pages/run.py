@@ -1,7 +1,5 @@
 """The page of one run: its state, live curves, log, files, and the actions on it."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The net of a run: its picture, and a layer with its shape, parameters, filters and histogram."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The page of all runs: a table to filter, sort and group, and the selection of runs to compare."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

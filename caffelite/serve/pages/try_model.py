@@ -1,7 +1,5 @@
 """The page on which a model answers for images: samples, files, a camera or a drawing."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math

@@ -1,7 +1,6 @@
 """Perturbations together: what decides them, what they leave alone, what is refused."""
 
 import re
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data import images
 from caffelite.data.augmentation.perturbation import Perturbation
 from caffelite.data.draws import key, of_sample, of_samples, uniform
 from caffelite.data.transforms import Transform
@@ -310,26 +308,19 @@ def test_images_of_many_channels(transform):
     assert actual.shape == (2, 16, 20)
 
 
-def test_without_opencv(monkeypatch):
+def test_without_opencv(without_opencv):
     """Mean, crop, mirror and scale need none; a perturbation says in one line what to install."""
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    images.opencv.cache_clear()
 
     def made(text):
         return Transform(
             text_format.Parse(text, pb.TransformationParameter()), pb.TRAIN, (3, 8, 8), Locator("net"), key(1, "in")
         )
 
-    try:
-        assert run(
-            made("crop_size: 5 mirror: true scale: 0.5 mean_value: 3"), np.ones((2, 3, 8, 8), np.uint8)
-        ).shape == (2, 3, 5, 5)
-        with pytest.raises(
-            CaffeliteError, match=r"needs opencv-python-headless, which is not installed; .*caffelite\[images\]"
-        ):
-            made("perturb_param { cutout_size: 3 }")
-    finally:
-        images.opencv.cache_clear()
+    transform = made("crop_size: 5 mirror: true scale: 0.5 mean_value: 3")
+    assert run(transform, np.ones((2, 3, 8, 8), np.uint8)).shape == (2, 3, 5, 5)
+    message = r"needs opencv-python-headless, which is not installed; .*caffelite\[images\]"
+    with pytest.raises(CaffeliteError, match=message):
+        made("perturb_param { cutout_size: 3 }")
 
 
 def test_every_field_is_in_the_document():
@@ -346,10 +337,5 @@ def test_every_field_is_in_the_document():
     )
     messages += pb.RandomResizeParameter, pb.RandomAspectRatioParameter
     fields = {field.name for message in messages for field in message.DESCRIPTOR.fields}
-    assert fields - named == {
-        "crop_h",
-        "crop_w",
-        "crop_height",
-        "crop_width",
-        "scale_factors",
-    }  # docs/layers.md has them
+    # docs/layers.md has these.
+    assert fields - named == {"crop_h", "crop_w", "crop_height", "crop_width", "scale_factors"}

@@ -62,17 +62,11 @@ def test_hue_stays_within_its_delta(perturbed):
 
 
 def test_saturation(perturbed):
-    gray = of_one_value(
-        perturbed(
-            "distort_param { saturation_prob: 1 saturation_lower: 0 saturation_upper: 0 }", plane(50, 100, 200), 3
-        )
-    )
+    how = "distort_param { saturation_prob: 1 saturation_lower: 0 saturation_upper: 0 }"
+    gray = of_one_value(perturbed(how, plane(50, 100, 200), 3))
     assert (gray == 200).all(), "the brightest channel stays, the others rise to it"
-    actual = of_one_value(
-        perturbed(
-            "distort_param { saturation_prob: 1 saturation_lower: 0.5 saturation_upper: 1.5 }", plane(150, 175, 200)
-        )
-    )
+    how = "distort_param { saturation_prob: 1 saturation_lower: 0.5 saturation_upper: 1.5 }"
+    actual = of_one_value(perturbed(how, plane(150, 175, 200)))
     assert actual[:, 0].min() < 135 and actual[:, 0].max() > 165 and (abs(actual[:, 2] - 200) <= 1).all()
 
 
@@ -85,14 +79,8 @@ def test_another_order_of_channels(perturbed):
 
 def test_contrast_comes_before_or_after_saturation():
     """What contrast cuts off at 255 is less saturated then."""
-    p = pb.DistortionParameter(
-        contrast_prob=1,
-        contrast_lower=2,
-        contrast_upper=2,
-        saturation_prob=1,
-        saturation_lower=0.5,
-        saturation_upper=0.5,
-    )
+    p = pb.DistortionParameter(contrast_prob=1, contrast_lower=2, contrast_upper=2)
+    p.saturation_prob, p.saturation_lower, p.saturation_upper = 1, 0.5, 0.5
     distort, image = Distort(Fields(p, NOWHERE, (3, 1, 1))), np.array([[[10, 100, 200]]], np.uint8)
     before, after = (distort.change(image, [0] * 7 + [coin] + [0] * 3, 0)[0, 0] for coin in (0.2, 0.8))
     np.testing.assert_allclose([before[0], after[0]], [138, 210], atol=3)

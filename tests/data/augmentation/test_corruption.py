@@ -27,11 +27,8 @@ def test_cutout_is_a_square_of_one_value(perturbed, channels):
 
 
 def test_cutout_value_and_probability(perturbed, picture):
-    actual = perturbed(
-        "perturb_param { cutout_prob: 0.25 cutout_size: 4 cutout_value: 1 cutout_value: 2 cutout_value: 3 }",
-        picture,
-        400,
-    )
+    cutout = "cutout_prob: 0.25 cutout_size: 4 cutout_value: 1 cutout_value: 2 cutout_value: 3"
+    actual = perturbed(f"perturb_param {{ {cutout} }}", picture, 400)
     changed = [(image != picture).any(0) for image in actual]
     assert 0.2 < np.mean([each.any() for each in changed]) < 0.3
     for image, each in zip(actual, changed, strict=True):

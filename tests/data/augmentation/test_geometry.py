@@ -47,13 +47,8 @@ def test_shift_goes_right_and_down(picture):
 
 
 def test_border_value(picture):
-    actual = warped(
-        picture,
-        [0, 0.999, 0.5, 0, 0, 0, 0],
-        shift_x=4,
-        border=pb.PerturbationParameter.CONSTANT,
-        border_value=[7, 8, 9],
-    )
+    border = {"border": pb.PerturbationParameter.CONSTANT, "border_value": [7, 8, 9]}
+    actual = warped(picture, [0, 0.999, 0.5, 0, 0, 0, 0], shift_x=4, **border)
     np.testing.assert_array_equal(actual[:, :, :4], np.broadcast_to([[[7]], [[8]], [[9]]], (3, 16, 4)))
 
 
