@@ -16,16 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import caffelite_pb2 as pb
-from . import devices, prototxt, user_modules
+from . import caffelite_pb2 as pb, devices, prototxt, user_modules
 from .deploy.classify import Classifier
 from .deploy.preprocessing import Preparation
 from .errors import CaffeliteError
 from .layers import unknown_types
 from .layers.extension_files import load_permitted
 from .net import net as nets
-from .pycaffe import net as pycaffe_net
-from .pycaffe import solver as pycaffe_solver
+from .pycaffe import net as pycaffe_net, solver as pycaffe_solver
 from .runs.config import RunConfig
 from .runs.open_net import read_solver
 from .training.nets import state as net_state

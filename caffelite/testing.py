@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from . import caffelite_pb2 as pb
-from . import prototxt
+from . import caffelite_pb2 as pb, prototxt
 from .devices import open_device
 from .layers import REGISTRY
 from .net import graph

@@ -16,8 +16,7 @@ import numpy as np
 from fuzz_campaign import Campaign, main
 from test_prototxt_mutations import mutate
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices, prototxt
+from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError, Mistakes
 from caffelite.layers import REGISTRY, fillers

@@ -13,8 +13,7 @@ import h5py
 import lmdb
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, weights
+from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.data import open_source
 from caffelite.data.archive import Files, splits
 from caffelite.data.listing import list_classes

@@ -3,8 +3,7 @@
 from html.parser import HTMLParser
 from pathlib import Path
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb, weights
 
 
 def write_weights(path: Path, blobs) -> None:

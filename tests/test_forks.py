@@ -3,8 +3,7 @@
 import pytest
 from google.protobuf import text_format
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt import forks
 

@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, weights
+from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.data import class_names, open_source
 from caffelite.data.layers.window_data import read_windows
 from caffelite.data.listing import read_list

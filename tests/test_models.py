@@ -20,8 +20,7 @@ import numpy as np
 import pytest
 import shipped_nets
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import data, prototxt
+from caffelite import caffelite_pb2 as pb, data, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb, write_mean
 from caffelite.devices import open_device
 from caffelite.layers import REGISTRY

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.overrides import Overrides
 

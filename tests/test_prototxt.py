@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from google.protobuf import descriptor_pb2, text_format
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError, Mistakes
 
 ROOT = Path(__file__).parent.parent

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import cli, prototxt
+from caffelite import caffelite_pb2 as pb, cli, prototxt
 from caffelite.errors import CaffeliteError, Locator
 
 

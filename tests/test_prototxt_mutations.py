@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError, Mistakes
 
 ROOT = Path(__file__).parent.parent

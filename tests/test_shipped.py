@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import data, prototxt
+from caffelite import caffelite_pb2 as pb, data, prototxt
 from caffelite.cli.dataset import dataset
 from caffelite.data import motions, shapes, words
 from caffelite.data.writers import write_hdf5, write_lmdb

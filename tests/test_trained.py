@@ -16,8 +16,7 @@ from click.testing import CliRunner
 from google.protobuf import text_format
 
 import caffelite
-from caffelite import caffelite_pb2 as pb
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb, weights
 from caffelite.cli.dataset import dataset
 from caffelite.data import open_source
 from caffelite.errors import NOWHERE, CaffeliteError

@@ -8,8 +8,7 @@ import pytest
 from google.protobuf import text_format
 from test_prototxt_mutations import mutate
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.layers import batch_norm
 from caffelite.prototxt.dialects import LEARNT, V0_FIELDS, V0_TRANSFORM, V1_PARAM, modern_type, v0_message

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb, weights
 from caffelite.errors import CaffeliteError
 
 

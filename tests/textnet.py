@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
 from caffelite.layers import REGISTRY

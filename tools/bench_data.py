@@ -57,8 +57,7 @@ class Ours:
     def __init__(self, folder: Path, batch: int, workers: int):
         from google.protobuf import text_format
 
-        from caffelite import caffelite_pb2 as pb
-        from caffelite import data, devices
+        from caffelite import caffelite_pb2 as pb, data, devices
         from caffelite.errors import NOWHERE
 
         data.set_workers(workers)
@@ -194,8 +193,7 @@ def decoders(args: argparse.Namespace) -> None:
 
 
 def lenet(args: argparse.Namespace) -> None:
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import data, devices, prototxt
+    from caffelite import caffelite_pb2 as pb, data, devices, prototxt
     from caffelite.net import graph
     from caffelite.net.net import Net
 

@@ -24,8 +24,7 @@ SIDES = "caffelite", "opencv"
 
 def opened(model: str):
     """The bound net of a deploy prototxt, phase TEST."""
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import prototxt
+    from caffelite import caffelite_pb2 as pb, prototxt
     from caffelite.devices import open_device
     from caffelite.net import graph
     from caffelite.net.net import Net

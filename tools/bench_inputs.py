@@ -25,8 +25,7 @@ def read(path: str, batch: int, shape: tuple[int, ...], forward: bool = False):
     """(net, tops of its input): the net for TRAIN, or TEST where ``forward``, its data layers replaced by one that
     holds images (batch, C, H, W) and labels (batch); or, where it reads codes, those, cont and what follows, each (T,
     batch)."""
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import prototxt
+    from caffelite import caffelite_pb2 as pb, prototxt
     from caffelite.net import graph
 
     document, phase = prototxt.read_net(path), pb.TEST if forward else pb.TRAIN

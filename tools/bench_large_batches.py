@@ -18,8 +18,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.charts import GRID, INK, panels, plain_text, saved
 from caffelite.runs.history import read
 from caffelite.runs.picture import COLOURS

@@ -28,8 +28,7 @@ MIB = 1 << 20
 
 def solver_of(folder: Path, name: str, model: str, batch: int, shape: tuple[int, ...]) -> Path:
     """A solver of a net on random images that are made once, so that reading takes no part."""
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import prototxt
+    from caffelite import caffelite_pb2 as pb, prototxt
 
     net, tops = bench_inputs.read(str(ROOT / f"models/{model}/train_val.prototxt"), batch, shape)
     del net.layer[0]

@@ -72,8 +72,7 @@ def planned(model: Path, split: str, ranks: int, bandwidth: float, iterations: i
 
 def placed(folder: Path, name: str, forecast: dict) -> Path:
     """A solver of a net whose layers have the placement of a forecast."""
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import prototxt
+    from caffelite import caffelite_pb2 as pb, prototxt
 
     net = prototxt.read_net(str(folder / f"{name}.prototxt")).message
     place = {

@@ -17,8 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data.records import Records
 from caffelite.data.writers import write_records
 

@@ -29,8 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from caffelite import caffelite_pb2 as pb  # noqa: E402
-from caffelite import inputs  # noqa: E402
+from caffelite import caffelite_pb2 as pb, inputs  # noqa: E402
 from caffelite.errors import CaffeliteError, Mistakes  # noqa: E402
 from caffelite.inspection import nets  # noqa: E402
 from caffelite.prototxt.textformat import Reader  # noqa: E402

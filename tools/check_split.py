@@ -22,8 +22,7 @@ from google.protobuf import text_format
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "parallel")]
 
-from caffelite import caffelite_pb2 as pb  # noqa: E402
-from caffelite import prototxt  # noqa: E402
+from caffelite import caffelite_pb2 as pb, prototxt  # noqa: E402
 from caffelite.data.writers import write_hdf5, write_lmdb  # noqa: E402
 
 LIMITS = {"float32": 1e-5, "float64": 1e-10}

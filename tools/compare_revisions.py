@@ -19,8 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 
 ROOT = Path(__file__).resolve().parent.parent
 NETS = "lenet", "cifar10_quick"

@@ -19,8 +19,7 @@ from unittest import mock
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.devices import Window, algorithms, ops
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.layers.convolution import Convolution

@@ -28,8 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from recording_backend import OUTSIDE, Launch, RecordingBackend, reserved
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data.pipeline import Batch
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE, CaffeliteError

@@ -3,8 +3,7 @@
 import re
 import textwrap
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.scaffold.comments import folded
 
 WIDTH = 120

@@ -10,8 +10,7 @@ from google.protobuf import text_format
 from net_comparison import Arrays, Move, Run, build, same
 from net_drawing import RandomNet
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb, weights
 from caffelite.devices.cpu import CPU
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.layers.state import carried

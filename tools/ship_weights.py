@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, weights
+from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.weights import caffemodel
 from caffelite.zoo import catalog, trained
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.inspection import picture, scene
 from caffelite.layers import REGISTRY, Layer

@@ -119,8 +119,7 @@ def _names_beside(graph, model: str) -> list[str]:
 
 def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):
     """The TEST graph, on its data or, where that need not be there, on shapes; nothing in it is mirrored."""
-    from .. import caffelite_pb2 as pb
-    from .. import data
+    from .. import caffelite_pb2 as pb, data
     from ..inspection.feeds import Feeds, parse_shapes
     from ..net import graph
     from ..training import nets

@@ -25,8 +25,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     Example:
       caffelite explain conv2 -model models/lenet/train_val.prototxt
     """
-    from ..inspection import explain as explanations
-    from ..inspection import nets
+    from ..inspection import explain as explanations, nets
     from ..inspection.feeds import parse_shapes
     from ..prototxt.overrides import Overrides
 

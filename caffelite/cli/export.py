@@ -33,8 +33,7 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
       caffelite export -model models/lenet/deploy.prototxt -weights lenet_iter_10000.caffemodel -out lenet.onnx
     """
     start()
-    from .. import caffelite_pb2 as pb
-    from .. import prototxt
+    from .. import caffelite_pb2 as pb, prototxt
     from ..export import onnx
     from ..inspection.feeds import parse_shapes, with_shapes
     from ..layers import unknown_types

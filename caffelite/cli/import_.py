@@ -39,9 +39,7 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
       caffelite import net.safetensors -model deploy.prototxt -out net.caffemodel -map fc8=classifier.6
     """
     start()
-    from .. import caffelite_pb2 as pb
-    from .. import prototxt
-    from .. import weights as caffemodels
+    from .. import caffelite_pb2 as pb, prototxt, weights as caffemodels
     from ..export.conversion import convert, read_tensors
     from ..layers import unknown_types
     from ..net import graph

@@ -487,8 +487,7 @@ def open_net(
     net's weights and device. timing: zeros replace data that is not there; guessed shapes are reported. shapes: with
     timing, the values of -shape.
     """
-    from .. import caffelite_pb2 as pb
-    from .. import prototxt
+    from .. import caffelite_pb2 as pb, prototxt
     from ..inspection import nets
     from ..inspection.feeds import parse_shapes, rebatched
     from ..layers import unknown_types

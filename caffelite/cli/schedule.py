@@ -29,8 +29,7 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
       caffelite schedule -solver solvers/resnet50_solver.prototxt -out schedule.svg
     """
     from ..inspection.feeds import parse_shapes
-    from ..inspection.schedule import chart, seconds_of
-    from ..inspection.schedule import schedule as plan
+    from ..inspection.schedule import chart, schedule as plan, seconds_of
     from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out, "pdf") if out else None

@@ -43,8 +43,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
       caffelite summary -solver solvers/resnet50_solver.prototxt -memory 16G
     """
     from .. import caffelite_pb2 as pb
-    from ..inspection import nets, target
-    from ..inspection import summary as summaries
+    from ..inspection import nets, summary as summaries, target
     from ..inspection.feeds import parse_shapes, rebatched
     from ..prototxt.overrides import Overrides
 

@@ -136,8 +136,7 @@ def sweep(
     start()
     from ..runs.open_net import gpus, read_solver
     from ..runs.queue.slurm import SlurmOptions
-    from ..sweep import config
-    from ..sweep import jobs as processes
+    from ..sweep import config, jobs as processes
     from ..sweep.sweep import Sweep
 
     definition = config.read(resume) if resume else _definition(jobs, run, values)

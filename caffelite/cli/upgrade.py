@@ -56,8 +56,7 @@ def upgrade(old: str, new: Path, plain: bool, force: bool) -> None:
 def upgraded_text(path: str, plain: bool = False) -> tuple[bytes, list[str], list]:
     """The modern text of a net or a solver: of what it can be read as, or else of what it comes nearer to. plain:
     without fields that BVLC Caffe does not have."""
-    from .. import caffelite_pb2 as pb
-    from .. import prototxt
+    from .. import caffelite_pb2 as pb, prototxt
     from ..prototxt.plain import remove_own_fields
     from ..prototxt.upgrade import upgrade_net, upgrade_solver
 
@@ -80,8 +79,7 @@ def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes,
     floats), in place of each a number meanwhile. plain: without fields that BVLC Caffe does not have."""
     from google.protobuf.message import DecodeError
 
-    from .. import caffelite_pb2 as pb
-    from .. import inputs, weights
+    from .. import caffelite_pb2 as pb, inputs, weights
     from ..prototxt.plain import remove_own_fields
     from ..prototxt.upgrade import upgrade_net
 
@@ -119,8 +117,7 @@ LAYERS = {"net": {100: "layer", 2: "v1"}, "layer": {7: "blob"}, "v1": {6: "blob"
 def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") -> bytes:
     """The message with a small placeholder BlobProto for each blob; its ``num`` is the index of the blob's bytes in
     ``blobs``."""
-    from .. import caffelite_pb2 as pb
-    from .. import weights
+    from .. import caffelite_pb2 as pb, weights
 
     chunks = []
     for number, wire, value, whole in weights.fields(data):

@@ -213,8 +213,7 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
     """
     from ..data import class_names
     from ..runs.open_net import load_weights
-    from ..visualize import features as projection
-    from ..visualize import pictures
+    from ..visualize import features as projection, pictures
 
     form = options.picture_form(out, "pdf")
     names = class_names.read(labels) if labels else []
@@ -242,8 +241,7 @@ def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, o
       caffelite visualize parameters lenet_run -out weights.png
       caffelite visualize parameters net_iter_50.caffemodel net_iter_90.caffemodel -layer ip1 -blob 1 -out bias.svg
     """
-    from ..visualize import pictures
-    from ..visualize import snapshots as records
+    from ..visualize import pictures, snapshots as records
 
     form = options.picture_form(out, "pdf")
     read = records.load_snapshots(records.find(snapshots))

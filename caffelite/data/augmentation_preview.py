@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import Where
 from . import sources, stored
 from .samples import DataSource

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..detection.names import read_label_map
 from ..errors import Locator, Where
 from ..layers import REGISTRY

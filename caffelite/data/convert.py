@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Where
 from ..system import usable_cores
 from .images import channels_last, decode, opencv, resize

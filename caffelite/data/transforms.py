@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Locator, Where
 from ..prototxt import resolve
 from ..weights import Damaged, decode_blob

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..data import images
 from ..data.draws import key
 from ..data.samples import DataSource

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Where
 from ..prototxt import read_message
 

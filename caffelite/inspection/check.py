@@ -8,8 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import Locator, quoted
 from ..layers import Shape
 from ..layers.feeding import is_input

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Set
 from copy import deepcopy
 
-from .. import caffelite_pb2 as pb
-from .. import data, prototxt
+from .. import caffelite_pb2 as pb, data, prototxt
 from ..data.draws import key
 from ..data.mixup import mixes
 from ..data.transforms import Transform, read_mean

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError, Locator, Mistakes, did_you_mean
 from ..layers import REGISTRY, Shape, unknown_types
 from ..net import graph

@@ -7,8 +7,7 @@ from typing import Any, Unpack
 
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb
-from .. import inputs, prototxt
+from .. import caffelite_pb2 as pb, inputs, prototxt
 from ..errors import CaffeliteError, Details, Locator, Mistakes, Where, quoted
 from ..layers import unknown_types
 from ..prototxt import forks

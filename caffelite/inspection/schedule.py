@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..charts import GRID, INK, bare, logarithmic, panels, plain_text, saved, title
 from ..errors import CaffeliteError
 from ..layers import Shape, unknown_types

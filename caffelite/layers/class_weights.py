@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..devices.protocol import Device
 from ..devices.types import Array
 from ..errors import Where

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import user_modules
+from .. import caffelite_pb2 as pb, user_modules
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import quoted

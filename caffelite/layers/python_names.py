@@ -11,8 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import user_modules
+from .. import caffelite_pb2 as pb, user_modules
 from ..errors import Locator, did_you_mean
 from ..prototxt import say_once, schema
 

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from .. import caffelite_pb2 as pb
-from .. import layers
+from .. import caffelite_pb2 as pb, layers
 from ..errors import NOWHERE, CaffeliteError, Collector, Locator, did_you_mean
 from ..layers import Layer, Shape
 from ..layers.feeding import feeding, feeding_type

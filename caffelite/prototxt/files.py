@@ -17,8 +17,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Locator, Where, did_you_mean, quoted
 from . import forks
 from .textformat import Reader, shown, without_strange_comments

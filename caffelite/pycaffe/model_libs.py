@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import caffelite_pb2 as caffe_pb2
-from .net_spec import NetSpec, Top
-from .net_spec import layers as L
-from .net_spec import params as P
+from .net_spec import NetSpec, Top, layers as L, params as P
 
 xrange = range  # the scripts, which import every name from here, are of Python 2
 

@@ -14,13 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .. import caffelite_pb2 as pb
-from .. import inputs, prototxt, stored
+from .. import caffelite_pb2 as pb, inputs, prototxt, stored
 from ..errors import CaffeliteError, Locator, reporting
 from ..training import epochs
 from ..training.checkpoint import snapshot
-from . import folder as files
-from . import lock, registry, resolved, snapshots
+from . import folder as files, lock, registry, resolved, snapshots
 from .config import RunConfig
 from .lock import holds
 from .registry import RunStatus

@@ -10,8 +10,7 @@ import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError
 from . import folder as files
 

@@ -26,8 +26,7 @@ from ..training import Requests, Trainer, nets, newest
 from ..training.checkpoint.ownership import described
 from ..training.hooks.hook import Hook
 from ..training.state import TrainingState
-from . import fields, registry
-from . import folder as files
+from . import fields, folder as files, registry
 from .config import RunConfig
 from .log import LogFile
 from .open_net import gpus, load_initial_weights, open_one, open_trainer, read_solver, without_extras

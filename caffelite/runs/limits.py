@@ -25,8 +25,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb
-from .. import inputs, stored, user_modules
+from .. import caffelite_pb2 as pb, inputs, stored, user_modules
 from ..errors import CaffeliteError, Locator, printable
 from ..inspection.reading import Findings, read
 from ..layers import REGISTRY

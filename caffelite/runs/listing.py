@@ -18,8 +18,7 @@ from typing import Any
 
 from .. import prototxt, stored
 from ..errors import CaffeliteError, did_you_mean, printable, reporting
-from . import fields, history, lock, registry
-from . import folder as files
+from . import fields, folder as files, history, lock, registry
 from .registry import RunStatus
 
 LONGEST_TAG, MOST_TAGS, LONGEST_NOTE = 50, 50, 10_000  # characters, tags, characters

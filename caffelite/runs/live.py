@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import stored
-from . import folder as files
-from . import history
+from . import folder as files, history
 
 MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
 _TEXT = re.compile(r"\d{1,18}(-\d{1,18}){5}")

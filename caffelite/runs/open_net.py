@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import data, devices, prototxt, weights
+from .. import caffelite_pb2 as pb, data, devices, prototxt, weights
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers import unknown_types

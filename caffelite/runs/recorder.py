@@ -27,8 +27,7 @@ from ..system import usable_cores
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
-from . import folder as files
-from . import resolved
+from . import folder as files, resolved
 from .fingerprint import fingerprint, installed_versions
 from .history import FIXED
 from .lock import FolderLock, is_held

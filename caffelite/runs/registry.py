@@ -14,8 +14,7 @@ from typing import Any
 
 from .. import stored
 from ..errors import CaffeliteError, printable
-from . import folder as files
-from . import lock
+from . import folder as files, lock
 
 QUEUED, RUNNING, FINISHED, STOPPED = "queued", "running", "finished", "stopped"
 OUT_OF_TIME, FAILED, KILLED = "out of time", "failed", "killed"

@@ -17,8 +17,7 @@ from ..training.checkpoint import snapshot
 from ..training.hooks.hook import Hook
 from ..training.scores import Scores
 from ..training.state import TrainingState
-from . import folder as files
-from . import history
+from . import folder as files, history
 from .config import RunConfig
 from .fingerprint import fingerprint, version_of
 from .open_net import load_weights, open_device, open_trainer

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Locator
 from ..layers import file_fields, source_messages
 from ..prototxt import resolve

@@ -4,12 +4,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError
 from ..training.checkpoint import snapshot
-from . import folder as files
-from . import registry
+from . import folder as files, registry
 from .config import RunConfig
 
 

@@ -16,8 +16,7 @@ from ..errors import CaffeliteError, missing_extra
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
-from . import folder as files
-from . import registry
+from . import folder as files, registry
 from .config import RunConfig
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..layers import Shape
 from ..layers.facets import Described
 

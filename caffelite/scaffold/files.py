@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import caffelite_pb2 as pb
-from .. import data as data_package
-from .. import prototxt
+from .. import caffelite_pb2 as pb, data as data_package, prototxt
 from ..data.writers import atomic
 from ..deploy.convert import convert
 from ..deploy.preprocessing import describe

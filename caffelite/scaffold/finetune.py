@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from .. import caffelite_pb2 as pb
-from .. import inputs, weights
+from .. import caffelite_pb2 as pb, inputs, weights
 from ..errors import CaffeliteError
 from ..inspection.diff import without_leading_ones
 from ..net.graph import Graph

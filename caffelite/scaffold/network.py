@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY
 from ..layers.activation import ReLU

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..data.writers import check_free, together
 from ..errors import CaffeliteError, Locator, quoted
 from ..inspection import memory
@@ -18,8 +17,7 @@ from ..inspection.nets import InspectedNet, load_net
 from ..inspection.reading import Findings
 from ..inspection.target import traits
 from ..layers import Shape
-from ..zoo import catalog
-from ..zoo import trained as shipped
+from ..zoo import catalog, trained as shipped
 from . import files, finetune, measure, network, pixels, presets, reading, schedule
 from .measure import Measured
 from .network import Head, Network

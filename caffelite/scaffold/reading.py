@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..data import class_names, listing
 from ..data.draws import key
 from ..data.listing import MOST_MISTAKES, Listed, number, read_rows

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError, Locator
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides
-from ..runs import folder as files
-from ..runs import limits, registry, snapshots
+from ..runs import folder as files, limits, registry, snapshots
 from ..runs.limits import Outside, named_files
 from .config import ServeConfig
 from .inference.deploy_weights import choose_weights, is_deploy

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError
-from ..runs import folder as files
-from ..runs import limits, registry
+from ..runs import folder as files, limits, registry
 from ..runs.queue import edit
 from ..runs.queue.job import Job
 from ..scaffold.presets import PRESETS

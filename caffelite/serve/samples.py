@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..data import class_names, listing, stored
 from ..data.files import Files
 from ..data.images import channels_last, encode_png

@@ -14,8 +14,7 @@ from ..inspection import nets as inspected
 from ..inspection.schedule import schedule
 from ..layers import unknown_types
 from ..prototxt.overrides import Overrides
-from ..runs import folder as files
-from ..runs import registry
+from ..runs import folder as files, registry
 from ..runs.config import RunConfig
 from ..runs.lock import FolderLock
 from ..runs.open_net import read_solver

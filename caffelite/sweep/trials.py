@@ -9,8 +9,7 @@ from typing import Any
 
 from .. import stored
 from ..errors import CaffeliteError, reporting
-from ..runs import folder as files
-from ..runs import history, registry
+from ..runs import folder as files, history, registry
 from ..runs.config import RunConfig
 from ..runs.open_net import read_solver
 from ..training import newest

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import cast
 
-from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import caffelite_pb2 as pb, prototxt
 from ..errors import Collector, Locator
 from ..layers import batch_messages, unknown_types
 

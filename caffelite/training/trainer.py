@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import caffelite_pb2 as pb
-from .. import data
+from .. import caffelite_pb2 as pb, data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
 from ..layers.feeding import feeding

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import weights
+from .. import caffelite_pb2 as pb, weights
 from ..deploy.preprocessing import Preparation, open_net
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, did_you_mean

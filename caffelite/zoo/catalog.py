@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..data.writers import atomic, together
 from ..errors import CaffeliteError, Where, did_you_mean
 from ..inspection import summary

@@ -15,8 +15,7 @@ import pytest
 from projects import by_class
 
 import caffelite
-from caffelite import caffelite_pb2 as pb
-from caffelite import cli, prototxt
+from caffelite import caffelite_pb2 as pb, cli, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.zoo import trained as trained_nets
 

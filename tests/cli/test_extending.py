@@ -13,9 +13,7 @@ import pytest
 from devices.host.backend import HostBackend
 from textnet import assert_slope, bind, inputs, run
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, testing, user_modules, weights
-from caffelite import pycaffe as caffe
+from caffelite import caffelite_pb2 as pb, prototxt, pycaffe as caffe, testing, user_modules, weights
 from caffelite.data import open_source
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE, CaffeliteError

@@ -13,8 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, weights
+from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.errors import CaffeliteError
 from caffelite.export.conversion import SortedTensors, _by_numbers, _resnet_name, convert, read_tensors
 from caffelite.net import graph

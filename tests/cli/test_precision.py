@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices
+from caffelite import caffelite_pb2 as pb, devices
 from caffelite.runs import open_net
 
 

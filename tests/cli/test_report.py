@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from report_pages import Page, write_weights
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data import stored
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.runs import fields, launch, lock, recorder, registry, snapshots
-from caffelite.runs import folder as files
+from caffelite.runs import fields, folder as files, launch, lock, recorder, registry, snapshots
 from caffelite.runs.config import RunConfig
 from caffelite.runs.log import LogFile
 from caffelite.training import Trainer

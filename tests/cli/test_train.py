@@ -7,8 +7,7 @@ import shlex
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.cli.options import Duration
 from caffelite.devices import cuda as gpus
 from caffelite.devices.cuda import presence

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, weights
+from caffelite import caffelite_pb2 as pb, prototxt, weights
 
 V1 = """name: "old" # a comment
 input: "x" input_dim: 1 input_dim: 3 input_dim: 4 input_dim: 4

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from slurm_cluster import NODES, PROGRAMS, Cluster, until
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import stored
+from caffelite import caffelite_pb2 as pb, stored
 from caffelite.runs import folder as files
 from caffelite.runs.queue import edit, job
 

@@ -7,8 +7,7 @@ import lmdb
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data import Shard, open_source
 from caffelite.data.order import BalancedOrder
 from caffelite.data.writers import write_hdf5, write_lmdb

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import data, prototxt
+from caffelite import caffelite_pb2 as pb, data, prototxt
 from caffelite.data.writers import write_lmdb
 from caffelite.errors import CaffeliteError
 

@@ -6,8 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data import open_source
 from caffelite.data.writers import open_lmdb
 from caffelite.errors import NOWHERE

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import data, prototxt
+from caffelite import caffelite_pb2 as pb, data, prototxt
 from caffelite.data.images import encode_png
 from caffelite.errors import CaffeliteError
 

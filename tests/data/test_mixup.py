@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data import Shard, open_source
 from caffelite.data.draws import key
 from caffelite.data.mixup import shares

@@ -10,8 +10,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import data
+from caffelite import caffelite_pb2 as pb, data
 from caffelite.data import remote_shards
 from caffelite.data.images import encode_png
 from caffelite.errors import NOWHERE, CaffeliteError

@@ -8,8 +8,7 @@ import lmdb
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, weights
+from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.data import Shard, database, pipeline, samples
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError

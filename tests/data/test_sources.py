@@ -12,9 +12,7 @@ import pytest
 from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data import database as database_module
-from caffelite.data import open_source
-from caffelite.data import samples as samples_module
+from caffelite.data import database as database_module, open_source, samples as samples_module
 from caffelite.errors import CaffeliteError, Locator
 
 

@@ -4,8 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data import open_source
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.upgrade import upgrade_net

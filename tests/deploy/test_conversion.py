@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.deploy.convert import convert
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph

@@ -4,8 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.deploy.preprocessing import Preparation
 from caffelite.errors import CaffeliteError
 

@@ -11,10 +11,8 @@ from devices.arrays import MAKE, blank, put
 
 from caffelite.devices import detection_ops, ops, protocol
 from caffelite.devices.context import ExecutionContext, Field, InputBuffer
-from caffelite.devices.cpu import CPU
-from caffelite.devices.cpu import registry as cpu_registry
-from caffelite.devices.cuda import GPU
-from caffelite.devices.cuda import registry as cuda_registry
+from caffelite.devices.cpu import CPU, registry as cpu_registry
+from caffelite.devices.cuda import GPU, registry as cuda_registry
 from caffelite.devices.formula import Formula
 from caffelite.devices.registry import Registry
 from caffelite.devices.window import Window

@@ -8,8 +8,7 @@ import pytest
 from devices import test_gpu_cudnn
 from turns import in_turns
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.devices.cuda import cudnn
 from caffelite.devices.traits import cuda_traits
 from caffelite.inspection.feeds import Feeds

@@ -5,8 +5,7 @@ import logging
 import pytest
 from click.testing import CliRunner
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import cli
+from caffelite import caffelite_pb2 as pb, cli
 from caffelite.devices import cuda
 from caffelite.devices.cuda import presence
 from caffelite.errors import CaffeliteError

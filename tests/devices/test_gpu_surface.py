@@ -11,8 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from devices.host import cupy as host_cupy
-from devices.host import libraries
+from devices.host import cupy as host_cupy, libraries
 from devices.host.backend import HostBackend
 from recording_backend import RecordingBackend
 

@@ -6,8 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices, prototxt
+from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
 from caffelite.net.net import Net

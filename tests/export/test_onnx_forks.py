@@ -6,9 +6,12 @@ import pytest
 from click.testing import CliRunner
 from test_onnx import exported, text  # noqa: E402
 
-from caffelite import Net as Api
-from caffelite import caffelite_pb2 as pb  # noqa: E402
-from caffelite import devices, prototxt  # noqa: E402
+from caffelite import (  # noqa: E402
+    Net as Api,
+    caffelite_pb2 as pb,  # noqa: E402
+    devices,
+    prototxt,
+)
 from caffelite.cli import caffelite  # noqa: E402
 from caffelite.errors import CaffeliteError  # noqa: E402
 from caffelite.export import onnx

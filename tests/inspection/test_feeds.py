@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data.writers import write_mean
 from caffelite.errors import CaffeliteError
 from caffelite.inspection.feeds import Feeds

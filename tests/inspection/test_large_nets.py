@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.cli import options
 from caffelite.inspection.picture import picture
 from caffelite.net import graph

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import textnet
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.devices.traits import cpu_traits
 from caffelite.errors import CaffeliteError
 from caffelite.inspection.feeds import Feeds

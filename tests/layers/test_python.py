@@ -9,8 +9,7 @@ import pytest
 from devices.host.backend import HostBackend
 from textnet import bind, build, forward, inputs, judged, run, slopes, wired
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, user_modules
+from caffelite import caffelite_pb2 as pb, prototxt, user_modules
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph

@@ -6,8 +6,7 @@ import types
 import pytest
 from textnet import build
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import user_modules
+from caffelite import caffelite_pb2 as pb, user_modules
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.layers import REGISTRY
 from caffelite.layers.python_names import NATIVE, native

@@ -7,8 +7,7 @@ import pytest
 from parts import assert_same, train_parts, train_whole
 from textnet import feed
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.layers import batch_messages
 from caffelite.net import graph
 from caffelite.net.partition.analysis import Analysis

@@ -18,8 +18,7 @@ from caffelite.parallel.forecast import Link, Network
 from caffelite.planner.choice import Request, _Descent, arrangements, fastest_sharding, plan, stage_seconds
 from caffelite.planner.costs import RATES, Measured, Modelled, Rates, Times
 from caffelite.planner.planner import Arrangement, Job, Planner, _Run, activations, boundaries, boundary_traffic, sums
-from caffelite.planner.sharding import Divisions, Sharding, hybrid, size
-from caffelite.planner.sharding import exchange as exchange_of
+from caffelite.planner.sharding import Divisions, Sharding, exchange as exchange_of, hybrid, size
 from caffelite.planner.stages import evaluated
 
 CPU = cpu_traits(onednn=False)

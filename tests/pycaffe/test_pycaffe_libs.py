@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import caffelite.pycaffe as caffe
-from caffelite.pycaffe import _caffe, model_libs
-from caffelite.pycaffe import layers as L
+from caffelite.pycaffe import _caffe, layers as L, model_libs
 
 
 def spec(size: int = 300) -> caffe.NetSpec:

@@ -14,8 +14,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices.cuda import installation
 from caffelite.errors import CaffeliteError
 from caffelite.layers import REGISTRY
-from caffelite.pycaffe import __main__ as program
-from caffelite.pycaffe import alias, modes
+from caffelite.pycaffe import __main__ as program, alias, modes
 
 LAYER = """
 import caffe

@@ -7,9 +7,7 @@ from google.protobuf import text_format
 import caffelite.pycaffe as caffe
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
-from caffelite.pycaffe import coord_map, draw
-from caffelite.pycaffe import layers as L
-from caffelite.pycaffe import params as P
+from caffelite.pycaffe import coord_map, draw, layers as L, params as P
 
 
 def small() -> caffe.NetSpec:

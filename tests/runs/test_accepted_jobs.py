@@ -12,8 +12,7 @@ from tiny_project import NET, SOLVER
 
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.overrides import Overrides
-from caffelite.runs import folder as files
-from caffelite.runs import limits, lock, state
+from caffelite.runs import folder as files, limits, lock, state
 from caffelite.runs.config import RunConfig
 from caffelite.runs.limits import Bounds, of_solver
 from caffelite.runs.queue import edit, job

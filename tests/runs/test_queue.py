@@ -15,8 +15,7 @@ from tiny_project import NET, SOLVER
 
 from caffelite.cli.queue import submit
 from caffelite.errors import CaffeliteError
-from caffelite.runs import folder as files
-from caffelite.runs import lock, registry
+from caffelite.runs import folder as files, lock, registry
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.local import Free, Local, Slots

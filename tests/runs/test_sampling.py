@@ -8,8 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from caffelite import cli
-from caffelite.runs import folder as files
-from caffelite.runs import history, listing, live, registry
+from caffelite.runs import folder as files, history, listing, live, registry
 
 HEAD = b"iteration,seconds,phase,rate,smoothed_loss,loss,accuracy\n"
 ROWS = 3 * 10**5

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from caffelite.cli import caffelite
 from caffelite.errors import CaffeliteError
-from caffelite.runs import folder as files
-from caffelite.runs import state
+from caffelite.runs import folder as files, state
 from caffelite.runs.queue import edit, job, slurm_jobs
 from caffelite.runs.queue.scheduler import Scheduler
 from caffelite.runs.queue.slurm import Slurm, SlurmOptions, Task

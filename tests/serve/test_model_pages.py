@@ -14,8 +14,7 @@ from browsing import PAPER, SEVEN, Server, answered, cut_off, draw, opened, unti
 from site_folders import NAUGHTY, caffelite, ended, table, write_class_folders
 from starlette.testclient import TestClient
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices, prototxt, weights
+from caffelite import caffelite_pb2 as pb, devices, prototxt, weights
 from caffelite.data import stored
 from caffelite.deploy.classify import Classifier
 from caffelite.serve.app import create_app

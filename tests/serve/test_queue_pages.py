@@ -12,8 +12,7 @@ from tiny_project import NET
 from caffelite import caffelite_pb2 as pb
 from caffelite.layers import REGISTRY
 from caffelite.layers.data import Feed
-from caffelite.runs import folder as files
-from caffelite.runs import limits
+from caffelite.runs import folder as files, limits
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run

@@ -5,8 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data.writers import write_lmdb, write_mean
 
 bench = pytest.importorskip("bench_large_batches")

@@ -5,8 +5,7 @@ import logging
 import pytest
 from google.protobuf import text_format
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import user_modules
+from caffelite import caffelite_pb2 as pb, user_modules
 
 LAYER = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }\n'

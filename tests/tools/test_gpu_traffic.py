@@ -9,8 +9,7 @@ import pytest
 import recording_backend
 from devices.host.backend import HostBackend
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
 from caffelite.training import build_trainer

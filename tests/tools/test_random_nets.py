@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from textnet import inputs
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.layers import REGISTRY
 
 TOOL = Path(__file__).parents[2] / "tools" / "random_nets.py"

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices, prototxt
+from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices.cuda import GPU
 from caffelite.training import Requests, Trainer, build_trainer

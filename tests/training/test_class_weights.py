@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices, prototxt
+from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError
 from caffelite.runs.open_net import open_net

@@ -11,8 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb, weights
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint import snapshot
 from caffelite.weights import hdf5

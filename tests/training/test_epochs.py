@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError, Locator
 from caffelite.training import epochs
 from caffelite.training.epochs import Epoch

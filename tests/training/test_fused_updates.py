@@ -5,8 +5,7 @@ import pytest
 from engines import with_onednn
 from textnet import bind
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.devices import algorithms
 from caffelite.errors import NOWHERE
 from caffelite.training.diagnosis.tracing import trace

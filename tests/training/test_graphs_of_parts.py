@@ -12,8 +12,7 @@ from devices.host.cupy import Array, numbers, stand_in
 from devices.host.ranks import HostSums
 from net.links import Exchange
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.devices.cuda import GPU, NCCLLinks
 from caffelite.net import deferred
 from caffelite.parallel.control import Subset

@@ -9,8 +9,7 @@ from textnet import inputs
 from training.capturing import trained
 from training.test_region_detector import NET, SOLVER
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data.images import encode_png
 from caffelite.devices.cuda import GPU
 from caffelite.net import graph

@@ -6,8 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb, weights
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint.snapshot import names, read_model, read_state
 

@@ -13,8 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, weights
+from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.errors import CaffeliteError
 from caffelite.training import newest
 from caffelite.training.checkpoint import atomic_files, ownership, snapshot

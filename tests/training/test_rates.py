@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint.snapshot import names, read_state
 from caffelite.training.optim import rates

@@ -9,8 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import weights
+from caffelite import caffelite_pb2 as pb, weights
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint import atomic_files, parameters, snapshot
 from caffelite.training.checkpoint.parameters import NetParameters

@@ -7,8 +7,7 @@ import faults
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.training import build_trainer, newest
 from caffelite.training.checkpoint import atomic_files, ownership, snapshot

@@ -6,8 +6,7 @@ import pytest
 from devices.host.backend import HostBackend
 from textnet import bind
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices, prototxt
+from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint.parameters import NetParameters

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import caffelite
-from caffelite import caffelite_pb2 as pb
-from caffelite import devices, prototxt, weights
+from caffelite import caffelite_pb2 as pb, devices, prototxt, weights
 from caffelite.cli import main
 from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError

@@ -287,8 +287,7 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
 
 def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | None, stages: tuple[str, ...]):
     """The source of a net's data layer. The rest of the net need not be sound."""
-    from ... import caffelite_pb2 as pb
-    from ... import data, prototxt
+    from ... import caffelite_pb2 as pb, data, prototxt
     from ...net import graph
     from ...training import nets
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs
+from ... import caffelite_pb2 as pb, inputs
 from ...detection.boxes import rounded
 from ...errors import Locator, Where
 from ...layers.data import Feed

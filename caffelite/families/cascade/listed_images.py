@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs
+from ... import caffelite_pb2 as pb, inputs
 from ...data.database import EXACT_LABELS
 from ...data.draws import below, uniform
 from ...data.images import decode, opencv

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs
+from ... import caffelite_pb2 as pb, inputs
 from ...data.files import Files
 from ...data.listing import MOST_MISTAKES, Listed, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, open_images, root_folder_of, source_path

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs
+from ... import caffelite_pb2 as pb, inputs
 from ...data.images import decode, opencv, resize
 from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import root_folder_of, source_path

@@ -8,8 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs
+from ... import caffelite_pb2 as pb, inputs
 from ...data.annotated import AnnotatedDatabase
 from ...data.draws import below, key, per_sample
 from ...data.images import decode, opencv

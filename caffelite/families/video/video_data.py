@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs
+from ... import caffelite_pb2 as pb, inputs
 from ...data.annotated import Resize
 from ...data.draws import Key, key
 from ...data.images import channels_first, channels_last, opencv

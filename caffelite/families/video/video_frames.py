@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs
+from ... import caffelite_pb2 as pb, inputs
 from ...data.draws import below, key, of_sample
 from ...data.images import channels_first, decode, opencv, read_image, resize
 from ...data.listing import list_lines, read_entries, whole_number

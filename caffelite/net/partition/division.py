@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ... import caffelite_pb2 as pb
-from ... import layers
+from ... import caffelite_pb2 as pb, layers
 from ...errors import CaffeliteError
 from ...layers import Layer, ParameterShard, Shape
 from ...layers.compilation import includes

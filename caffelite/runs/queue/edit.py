@@ -15,13 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from ... import caffelite_pb2 as pb
-from ... import stored
+from ... import caffelite_pb2 as pb, stored
 from ...errors import CaffeliteError, reporting
 from ...prototxt.overrides import Overrides
 from ...training.checkpoint import snapshot
-from .. import control, limits, lock, registry
-from .. import folder as files
+from .. import control, folder as files, limits, lock, registry
 from ..config import RunConfig
 from ..limits import Bounds, Texts, of_solver
 from ..lock import FileLock, HeldByAnother

@@ -24,8 +24,7 @@ from typing import Any
 
 from ... import inputs, stored
 from ...errors import reporting
-from .. import folder as files
-from .. import lock, registry, state
+from .. import folder as files, lock, registry, state
 from ..config import shell_command
 from ..limits import STORED, Bounds, Texts
 from . import slurm_jobs

@@ -17,8 +17,7 @@ from typing import Any
 
 from ... import progress
 from ...errors import CaffeliteError
-from .. import folder as files
-from .. import limits, registry
+from .. import folder as files, limits, registry
 from ..limits import Bounds
 from ..lock import FileLock
 from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, record_end, texts_file

@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...errors import CaffeliteError, reporting
-from .. import folder as files
-from .. import lock
+from .. import folder as files, lock
 from ..limits import Bounds
 from ..lock import FileLock, HeldByAnother
 from . import edit, job

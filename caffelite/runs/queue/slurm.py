@@ -24,8 +24,7 @@ from typing import Any
 from ... import stored
 from ...errors import CaffeliteError, missing_extra, printable
 from ...parallel.transports import star
-from .. import folder as files
-from .. import limits, registry, state
+from .. import folder as files, limits, registry, state
 from ..limits import Bounds
 from ..lock import FileLock
 from . import edit, job, process, slurm_jobs

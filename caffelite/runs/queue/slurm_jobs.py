@@ -14,8 +14,7 @@ from typing import Any
 
 from ... import stored
 from ...errors import CaffeliteError, printable
-from .. import folder as files
-from .. import registry
+from .. import folder as files, registry
 
 PREFIX = "caffelite-"
 LIFE = 2.0  # seconds for which an answer of squeue holds

@@ -4,8 +4,7 @@ has not come to its end."""
 import re
 from pathlib import Path
 
-from ... import caffelite_pb2 as pb
-from ... import prototxt, weights
+from ... import caffelite_pb2 as pb, prototxt, weights
 from ...errors import CaffeliteError
 from ...layers.feeding import is_input
 from ...net.net import Net

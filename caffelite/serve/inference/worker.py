@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import devices, prototxt, user_modules
+from ... import caffelite_pb2 as pb, devices, prototxt, user_modules
 from ...data import images
 from ...data.images import encode_png, resize
 from ...deploy.annotate import coloured, pixel_classes, ranked_shares

@@ -9,8 +9,7 @@ from starlette.responses import FileResponse, Response
 
 from ... import stored
 from ...errors import CaffeliteError
-from ...runs import folder as files
-from ...runs import registry
+from ...runs import folder as files, registry
 from ...runs.queue.job import new_id
 from .. import catalog, nets, page, work
 from ..inference.deploy_weights import weights_in

@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import CaffeliteError
-from ...runs import control, history, registry
-from ...runs import folder as files
+from ...runs import control, folder as files, history, registry
 from ...runs.queue import edit, job
 from ...runs.queue.job import Job
 from .. import page, work

@@ -11,8 +11,7 @@ from starlette.routing import Route
 
 from ... import inputs, stored
 from ...errors import CaffeliteError
-from ...runs import control, listing, live, registry, snapshots
-from ...runs import folder as files
+from ...runs import control, folder as files, listing, live, registry, snapshots
 from ...runs.queue import edit
 from .. import assets, nets, page, runs_of, stream, work
 from ..page import Fields

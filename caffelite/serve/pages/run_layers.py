@@ -11,17 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ... import caffelite_pb2 as pb
-from ... import prototxt, weights
+from ... import caffelite_pb2 as pb, prototxt, weights
 from ...data import stored
 from ...errors import CaffeliteError, Locator, did_you_mean
 from ...inspection import nets, picture, scene, summary
 from ...net.graph import Graph
-from ...runs import folder as files
-from ...runs import limits, snapshots
+from ...runs import folder as files, limits, snapshots
 from ...runs.limits import NETS, Bounds
-from ...visualize import pictures
-from ...visualize import snapshots as parameters
+from ...visualize import pictures, snapshots as parameters
 from .. import page, projects, runs_of
 from ..config import ServeConfig
 from ..nets import without_outside

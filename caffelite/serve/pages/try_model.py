@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
-from ...runs import folder as files
-from ...runs import registry
+from ...runs import folder as files, registry
 from ...runs.queue.job import new_id
 from ...zoo import trained
 from .. import catalog, nets, page, projects, work

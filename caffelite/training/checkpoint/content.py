@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import weights
+from ... import caffelite_pb2 as pb, weights
 from ...data import fingerprint
 from ...devices.types import Array
 from ...errors import CaffeliteError

@@ -22,8 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ... import caffelite_pb2 as pb
-from ... import stored, weights
+from ... import caffelite_pb2 as pb, stored, weights
 from ...errors import CaffeliteError, Locator
 from . import atomic_files, snapshot
 

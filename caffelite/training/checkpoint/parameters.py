@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import weights
+from ... import caffelite_pb2 as pb, weights
 from ...devices.types import Array
 from ...net.net import Net
 from ...net.parameters import PARAM_ALIGN

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from ... import caffelite_pb2 as pb
-from ... import inputs, weights
+from ... import caffelite_pb2 as pb, inputs, weights
 from ...errors import CaffeliteError
 from ...weights import hdf5
 from . import atomic_files

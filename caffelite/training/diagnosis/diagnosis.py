@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import prototxt
+from ... import caffelite_pb2 as pb, prototxt
 from ...errors import CaffeliteError, quoted
 from ...layers.facets import Described
 from ...net.graph import Node

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import inputs, prototxt, stored, weights
+from ... import caffelite_pb2 as pb, inputs, prototxt, stored, weights
 from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...layers.state import carried
