@@ -126,13 +126,15 @@ class Hooks(Hook):
         for call in reversed(self._calls["finished"]):
             call(state)
 
-    started, before_update, after_update, after_iteration, losses, displayed, tested, all_tested, restored = (
-        _to_each(event)
-        for event in (
-            *("started", "before_update", "after_update", "after_iteration", "losses", "displayed", "tested"),
-            *("all_tested", "restored"),
-        )
-    )
+    started = _to_each("started")
+    before_update = _to_each("before_update")
+    after_update = _to_each("after_update")
+    after_iteration = _to_each("after_iteration")
+    losses = _to_each("losses")
+    displayed = _to_each("displayed")
+    tested = _to_each("tested")
+    all_tested = _to_each("all_tested")
+    restored = _to_each("restored")
 
 
 class LossReports(Hook):
