@@ -12,6 +12,7 @@ from ..devices.types import Array
 from ..errors import CaffeliteError
 from ..layers.feeding import feeding
 from ..layers.layer import ParameterView
+from ..layers.python import Python
 from ..net.net import Net
 from ..net.nodes import Value
 
@@ -126,7 +127,8 @@ class NetBlob(Blob):
         self.name, self._net, self._versions, self._makers = name, net, versions, makers
         self._data_at = self._diff_at = len(versions) - 1
         # The content of a fed blob stays when its layer runs.
-        self._filled = feeding(versions[0].node.layer).filled_once
+        source = versions[0].node
+        self._filled = feeding(source.layer).filled_once or isinstance(source.layer, Python) and not source.bottoms
 
     def _data_of(self, version: int) -> Array:
         value = self._versions[version]

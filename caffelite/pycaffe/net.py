@@ -399,6 +399,10 @@ class Net(NetStructure):
 
         return observe
 
+    def _before_training(self) -> None:
+        for blob in self._versioned:
+            blob.before_forward(0)
+
     def _after_training(self) -> None:
         for blob in self._versioned:
             blob.after_training()

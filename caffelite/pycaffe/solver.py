@@ -128,6 +128,8 @@ class Solver:
         for net in nets:
             net.reshape()
         self._copies.send()
+        for net in nets:
+            net._before_training()
         try:
             with user_errors():
                 train()

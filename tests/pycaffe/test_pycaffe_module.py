@@ -225,6 +225,7 @@ class Fed(object):
 """
 FED_NET = """
 layer { name: "X" type: "Python" top: "X" python_param { module: "fed_by_programs" layer: "Fed" } }
+layer { name: "X0" type: "ReLU" bottom: "X" top: "X" }
 layer { name: "X1" type: "InnerProduct" bottom: "X" top: "X1" inner_product_param { num_output: 3 } }
 """
 

@@ -109,6 +109,23 @@ def test_callbacks_surround_the_gradient(path):
     np.testing.assert_array_equal(solver.net.params["ip"][0].data, frozen)
 
 
+@pytest.mark.parametrize("source", ["Input", "DummyData"])
+def test_steps_start_from_what_the_program_wrote_though_a_layer_works_in_place(write, source, rng):
+    field = {"Input": "input_param", "DummyData": "dummy_data_param"}[source]
+    head = f'layer {{ name: "x" type: "{source}" top: "x" top: "t" {field} {{ shape {{ dim: 4 dim: 3 }} '
+    head += 'shape { dim: 4 dim: 2 } } } layer { name: "r" type: "ReLU" bottom: "x" top: "x" }'
+    write(head + NET[NET.index('layer { name: "ip"') :])
+    solver = caffe.SGDSolver(write('train_net: "net.prototxt" base_lr: 0 lr_policy: "fixed" snapshot_prefix: "s"', "s"))
+    net, fed = solver.net, {"x": rng.normal(size=(4, 3)), "t": rng.normal(size=(4, 2))}
+    for name, batch in fed.items():
+        net.blobs[name].data[...] = batch
+    solver.step(1)
+    weights, bias = (blob.data for blob in net.params["ip"])
+    out = np.maximum(np.maximum(fed["x"], 0) @ weights.T + bias, 0)
+    np.testing.assert_allclose(net.blobs["ip"].data, out, rtol=1e-5)
+    assert net.blobs["loss"].data == pytest.approx(((out - fed["t"]) ** 2).sum() / 8, rel=1e-5)
+
+
 def test_nets_outlive_their_solver(path):
     solver = caffe.SGDSolver(path)
     nets = [solver.net, *solver.test_nets]
