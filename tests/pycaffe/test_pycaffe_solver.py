@@ -110,7 +110,7 @@ def test_callbacks_surround_the_gradient(path):
 
 
 @pytest.mark.parametrize("source", ["Input", "DummyData"])
-def test_steps_start_from_what_the_program_wrote_though_a_layer_works_in_place(write, source, rng):
+def test_steps_start_from_what_a_program_wrote(write, source, rng):
     field = {"Input": "input_param", "DummyData": "dummy_data_param"}[source]
     head = f'layer {{ name: "x" type: "{source}" top: "x" top: "t" {field} {{ shape {{ dim: 4 dim: 3 }} '
     head += 'shape { dim: 4 dim: 2 } } } layer { name: "r" type: "ReLU" bottom: "x" top: "x" }'
