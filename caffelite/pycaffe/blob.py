@@ -160,7 +160,15 @@ class NetBlob(Blob):
             self._data_at = read
 
     def after_forward(self, last: int) -> None:
-        self._data_at = max((i for i, maker in enumerate(self._makers) if maker <= last), default=self._data_at)
+        """Shows the content of the last version that was made in the memory of the last one, so that an array which a
+        program keeps stays the blob's."""
+        made = max((i for i, maker in enumerate(self._makers) if maker <= last), default=self._data_at)
+        shown, content = self._data_of(len(self._versions) - 1), self._data_of(made)
+        self._data_at = made
+        if shown.shape == content.shape:
+            self._data_at = len(self._versions) - 1
+            if made != self._data_at:
+                self._net.dev.assign(content, shown)
 
     def before_backward(self, last: int) -> None:
         """Gives the version that layer ``last`` makes, or the last one before it, the gradient that the blob shows."""
