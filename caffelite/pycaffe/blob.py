@@ -127,8 +127,8 @@ class NetBlob(Blob):
         self.name, self._net, self._versions, self._makers = name, net, versions, makers
         self._data_at = self._diff_at = len(versions) - 1
         # The content of a fed blob stays when its layer runs.
-        source = versions[0].node
-        self._filled = feeding(source.layer).filled_once or isinstance(source.layer, Python) and not source.bottoms
+        source = versions[0].node.layer
+        self._filled = feeding(source).filled_once or isinstance(source, Python) and source.keeps_tops
 
     def _data_of(self, version: int) -> Array:
         value = self._versions[version]

@@ -53,10 +53,10 @@ class NetStructure:
         self._passes = PartialPasses(net)
         self._nodes: list[Node] = self._passes.layers
         self._layer_names: list[str] = [node.name for node in self._nodes]
+        self._fill_sources()
         self._blobs_by_name: OrderedDict[str, Blob] = OrderedDict(self._make_blobs())
         self.layers: list[LayerView | UserLayer] = [self._layer(node) for node in self._nodes]
         self._callbacks: dict[str, list[Callable[[int], object]]] = {}
-        self._fill_sources()
 
     def _make_blobs(self) -> Iterator[tuple[str, Blob]]:
         net, at = self._net, {node: i for i, node in enumerate(self._nodes)}

@@ -30,8 +30,8 @@ class Resize(Perturbation):
         sides = fields
         if p.HasField("random_resize_param"):
             if p.img_rand_resize_lower or p.img_rand_resize_upper:
-                what = "random_resize_param"
-                raise fields.error(what, f"random_resize_param and {low} exclude each other", remedy="leave one out")
+                what = f"random_resize_param and {low} exclude each other"
+                raise fields.error("random_resize_param", what, remedy="leave one out")
             self.grows, down, up = True, _Algorithm.INTER_LINEAR, _Algorithm.INTER_LINEAR
             low, high = "min_size", "max_size"
             sides = fields.inner("random_resize_param")

@@ -1,7 +1,5 @@
 """GroupNorm: groups of channels brought to mean 0 and variance 1."""
 
-from __future__ import annotations
-
 import math
 
 from ...layers import require

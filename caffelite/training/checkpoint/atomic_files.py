@@ -106,8 +106,10 @@ def failed(path: Path, error: OSError) -> CaffeliteError:
         remedy = f"create it again: mkdir -p {quoted(path.parent)}; {CONTINUE}, if one is left"
         return Unwritable(f"cannot write {path}: its folder {path.parent} no longer exists", remedy=remedy)
     remedy = "check the disk"
-    if error.errno in FULL | FORBIDDEN:
-        remedy = "free disk space" if error.errno in FULL else "allow writing there"
+    if error.errno in FULL:
+        remedy = "free disk space"
+    elif error.errno in FORBIDDEN:
+        remedy = "allow writing there"
     unwritable = Unwritable(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
     unwritable.number = error.errno or 0
     return unwritable
