@@ -12,18 +12,19 @@ from .nodes import Graph, Node, Value
 Refused = Mapping[Node, list[int]]  # bottoms of a node that would need a gradient which the layer cannot compute
 
 
-def mark(graph: Graph, mistakes: Collector, in_test: bool = False) -> None:
+def mark(graph: Graph, mistakes: Collector, all_gradients: bool = False) -> None:
     """Sets ``backward`` and ``gradient_to`` of all nodes and ``gradient`` of all values. In TEST nothing runs backward
     unless the net says force_backward. Losses and layers that would need a gradient which they cannot compute go into
-    ``mistakes``. in_test: in TEST too what is below a loss runs backward, unless that would be a mistake."""
+    ``mistakes``. all_gradients: for programs, which read and set them: in TEST too what is below a loss runs backward,
+    unless that would be a mistake, and under force_backward what is below any output."""
     if graph.phase == pb.TEST and not graph.message.force_backward:
         refused = Collector()
-        if in_test:
-            _mark(graph, refused)
-        if not in_test or refused.mistakes:
+        if all_gradients:
+            _mark(graph, refused, all_gradients)
+        if not all_gradients or refused.mistakes:
             _unmark(graph)
         return
-    _mark(graph, mistakes)
+    _mark(graph, mistakes, all_gradients)
 
 
 def _unmark(graph: Graph) -> None:
@@ -34,11 +35,11 @@ def _unmark(graph: Graph) -> None:
             top.gradient = False
 
 
-def _mark(graph: Graph, mistakes: Collector) -> None:
+def _mark(graph: Graph, mistakes: Collector, all_gradients: bool) -> None:
     _stop_parameters_taken_over(graph)
     refused = _mark_above_parameters(graph)
     learned = {top for node in graph.nodes for top in node.tops if top.gradient}
-    starts = _starts_without_loss(graph)
+    starts = _starting_outputs(graph, all_gradients)
     _keep_below_losses(graph, starts, refused, mistakes)
     _mark_values(graph, starts, learned)
 
@@ -82,9 +83,10 @@ def _wanted(node: Node, force: bool) -> list[bool]:
     return [w and b.top not in b.node.layer.constant_tops for w, b in zip(wanted, node.bottoms, strict=True)]
 
 
-def _starts_without_loss(graph: Graph) -> set[Value]:
-    """The outputs that backward starts from under force_backward where the net has no loss."""
-    if not graph.message.force_backward or any(any(node.loss_weights) for node in graph.nodes):
+def _starting_outputs(graph: Graph, all_gradients: bool) -> set[Value]:
+    """The outputs that backward starts from under force_backward: where the net has no loss or ``all_gradients``."""
+    has_loss = any(any(node.loss_weights) for node in graph.nodes)
+    if not graph.message.force_backward or has_loss and not all_gradients:
         return set()
     return {top for node in graph.nodes for top in node.tops if node.backward and not top.readers}
 

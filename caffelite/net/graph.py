@@ -54,18 +54,17 @@ def build(
     state: pb.NetState,
     locate: Locator = NOWHERE,
     open_source: OpenSource | None = None,
-    test_gradients: bool = False,
+    all_gradients: bool = False,
 ) -> Graph:
     """The graph of the layers that ``state`` (phase, level, stages) keeps.
 
     ``open_source(spec, phase, locate)`` gives a feeding layer its source, which knows the shapes of the data; with an
     attribute ``without_data`` that is true, also a layer that names no source.
-    test_gradients: a net in TEST runs backward below its losses too. Raises all mistakes of the wiring in one pass,
-    each with its place.
+    all_gradients: see ``gradients.mark``. Raises all mistakes of the wiring in one pass, each with its place.
     """
     builder = _Builder(net, state, locate, open_source)
     try:
-        return builder.graph(test_gradients)
+        return builder.graph(all_gradients)
     except BaseException:
         for node in builder.nodes:
             if feeding(node.layer).source is not None:
@@ -84,7 +83,7 @@ class _Builder:
         self.mistakes = Collector()
         self.notes: list[str] = []
 
-    def graph(self, test_gradients: bool) -> Graph:
+    def graph(self, all_gradients: bool) -> Graph:
         if not self.net.layer:
             self.mistakes.add(self.locate.error("the net has no layers", remedy="write layer { ... } for each layer"))
         names: dict[str, int] = {}
@@ -106,7 +105,7 @@ class _Builder:
         graph = Graph(
             self.net.name, self.state.phase, self.nodes, values, self.parameters, self.net, dropped, self.notes
         )
-        gradients.mark(graph, self.mistakes, test_gradients)
+        gradients.mark(graph, self.mistakes, all_gradients)
         self.mistakes.raise_any()
         return graph
 

@@ -185,8 +185,7 @@ class Graph(Sealable):
 
     @property
     def loss_starts(self) -> list[tuple[Value, float]]:
-        """(blob, loss weight) where backward starts: the losses; under force_backward without any, the outputs (0: the
-        user sets their gradients)."""
+        """(blob, loss weight) where backward starts: the losses, and outputs whose gradient the user sets (0)."""
         pairs = [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True)]
         return [(v, w) for v, w in pairs if v.gradient and (w or not v.readers)]
 

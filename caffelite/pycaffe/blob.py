@@ -178,14 +178,18 @@ class NetBlob(Blob):
             self._net.dev.assign(shown, wanted)
         self._diff_at = read
 
-    def after_backward(self, first: int) -> None:
-        """Shows the version with the gradient that was computed last."""
-        for i in range(self._diff_at):
-            if self._makers[i + 1] >= first and self._diff_of(i) is not None:
-                self._diff_at = i
-                return
+    def after_backward(self, first: int, last: int) -> None:
+        """Shows the gradient that was computed last, in the same memory as before."""
+        ran = (i for i in range(self._diff_at) if first <= self._makers[i + 1] <= last)
+        computed = next((i for i in ran if self._diff_of(i) is not None), self._diff_at)
+        shown, content = self._diff_of(len(self._versions) - 1), self._diff_of(computed)
+        self._diff_at = computed
+        if shown is not None and content is not None and shown.shape == content.shape:
+            self._diff_at = len(self._versions) - 1
+            if computed != self._diff_at:
+                self._net.dev.assign(content, shown)
 
     def after_training(self) -> None:
         """Shows the versions that complete passes leave."""
         self._data_at = self._diff_at = len(self._versions) - 1
-        self.after_backward(0)
+        self.after_backward(0, self._makers[-1])

@@ -216,7 +216,7 @@ class Net(NetStructure):
                 seed=seed,
                 random_seed=seed,
                 keep=True,
-                test_gradients=True,
+                all_gradients=True,
                 fixed_shapes=False,
             )
         self._adopt(net)
@@ -324,7 +324,7 @@ class Net(NetStructure):
         with user_errors():
             self._passes.backward(first, last, add=True, before=before, after=after)
         for blob in self._versioned:
-            blob.after_backward(first)
+            blob.after_backward(first, last)
 
     def forward_all(self, blobs: Sequence[str] | None = None, **kwargs: np.ndarray) -> dict[str, np.ndarray]:
         """Runs forward over any number of samples, batch by batch. kwargs: an array for each input. Returns the outputs

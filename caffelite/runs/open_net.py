@@ -35,14 +35,14 @@ def open_net(
     keep: bool = False,
     share: Net | None = None,
     random_seed: int = 0,
-    test_gradients: bool = False,
+    all_gradients: bool = False,
     fixed_shapes: bool = True,
 ) -> Net:
     """Builds the net of a prototxt on a device, with its data sources open.
 
     phase: pb.TRAIN or pb.TEST. level, stages: for the rules of the prototxt. seed: of fillers and data; random_seed: of
     passes. keep: every blob keeps its values after a pass. share: a net of the same layers, whose parameters and class
-    weights this one uses. test_gradients: see ``graph.build``. fixed_shapes: False for a net that ``Net.reshape``
+    weights this one uses. all_gradients: see ``gradients.mark``. fixed_shapes: False for a net that ``Net.reshape``
     serves. Errors: every mistake in the prototxt and its data.
     """
     message, locate = document.message, document.locate
@@ -50,7 +50,7 @@ def open_net(
 
     def build(phase: int) -> graph.Graph:
         state = nets.state(phase, message, None, level, tuple(stages))
-        return graph.build(message, state, locate, open_source, test_gradients)
+        return graph.build(message, state, locate, open_source, all_gradients)
 
     measured = class_weights.known(share.graph) if share else None
     if measured is None and phase != pb.TRAIN:
