@@ -1,6 +1,7 @@
 """The command line. Each command is a file here, imported only when it is called."""
 
 import importlib
+import itertools
 import keyword
 import os
 import re
@@ -11,7 +12,7 @@ try:
     import click
 
     from .. import __version__, user_modules
-    from ..errors import CaffeliteError, did_you_mean
+    from ..errors import CaffeliteError, did_you_mean, quoted
     from . import glog
     from .output import name_stdout
 except KeyboardInterrupt:  # Ctrl-C comes early too
@@ -155,6 +156,9 @@ def _check_arguments(arguments: list[str]) -> None:
         if re.search("[\udc80-\udcff]", argument):  # bytes that are no UTF-8, as Python decodes them
             shown = os.fsencode(argument).decode("latin-1").encode("unicode_escape").decode()
             raise CaffeliteError("an argument is not UTF-8", found=f'"{shown}"', remedy="rename the file or folder")
+    for before, argument in itertools.pairwise(arguments):
+        if not argument and not before.startswith("-"):  # as a path it would be the current folder
+            raise CaffeliteError("an argument is empty", expected="a name", found=f"{quoted(before)} ''")
 
 
 def _open_streams() -> None:

@@ -119,3 +119,9 @@ def test_an_argument_that_is_not_utf_8(tmp_path):
         done = subprocess.run([*map(os.fsencode, COMMAND), *words], capture_output=True, cwd=tmp_path)
         assert done.returncode == 2 and done.stderr.startswith(b"caffelite: an argument is not UTF-8; found ")
         assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("words", [["classify", "-model", LENET, ""], ["models", "lenet_mnist", ""], ["new", ""]])
+def test_an_empty_argument_is_no_folder(words, call):
+    result = call(*words)
+    assert result.status == 2 and result.err.startswith("caffelite: an argument is empty; expected a name, found ")
