@@ -1718,7 +1718,7 @@ class ParameterParameter(_message.Message):
     def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ..., blob_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class PoolingParameter(_message.Message):
-    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "avg_include_pad", "kernel_depth", "temporal_stride", "more_kernel_size", "more_stride", "more_pad", "dilation", "pad_l", "pad_r", "pad_t", "pad_b")
+    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "avg_include_pad", "kernel_depth", "temporal_stride", "kernel_l", "stride_l", "more_kernel_size", "more_stride", "more_pad", "dilation", "pad_l", "pad_r", "pad_t", "pad_b")
     class PoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         MAX: _ClassVar[PoolingParameter.PoolMethod]
@@ -1762,6 +1762,8 @@ class PoolingParameter(_message.Message):
     AVG_INCLUDE_PAD_FIELD_NUMBER: _ClassVar[int]
     KERNEL_DEPTH_FIELD_NUMBER: _ClassVar[int]
     TEMPORAL_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_L_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_L_FIELD_NUMBER: _ClassVar[int]
     MORE_KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
     MORE_STRIDE_FIELD_NUMBER: _ClassVar[int]
     MORE_PAD_FIELD_NUMBER: _ClassVar[int]
@@ -1787,6 +1789,8 @@ class PoolingParameter(_message.Message):
     avg_include_pad: bool
     kernel_depth: int
     temporal_stride: int
+    kernel_l: int
+    stride_l: int
     more_kernel_size: _containers.RepeatedScalarFieldContainer[int]
     more_stride: _containers.RepeatedScalarFieldContainer[int]
     more_pad: _containers.RepeatedScalarFieldContainer[int]
@@ -1795,7 +1799,7 @@ class PoolingParameter(_message.Message):
     pad_r: int
     pad_t: int
     pad_b: int
-    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., avg_include_pad: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
+    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., avg_include_pad: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., kernel_l: _Optional[int] = ..., stride_l: _Optional[int] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
 
 class PowerParameter(_message.Message):
     __slots__ = ("power", "scale", "shift")
@@ -3570,7 +3574,7 @@ class MultiBoxLossParameter(_message.Message):
     def __init__(self, loc_loss_type: _Optional[_Union[MultiBoxLossParameter.LocLossType, str]] = ..., conf_loss_type: _Optional[_Union[MultiBoxLossParameter.ConfLossType, str]] = ..., loc_weight: _Optional[float] = ..., num_classes: _Optional[int] = ..., share_location: bool = ..., match_type: _Optional[_Union[MultiBoxLossParameter.MatchType, str]] = ..., overlap_threshold: _Optional[float] = ..., use_prior_for_matching: bool = ..., background_label_id: _Optional[int] = ..., use_difficult_gt: bool = ..., do_neg_mining: bool = ..., neg_pos_ratio: _Optional[float] = ..., neg_overlap: _Optional[float] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., encode_variance_in_target: bool = ..., map_object_to_agnostic: bool = ..., ignore_cross_boundary_bbox: bool = ..., bp_inside: bool = ..., mining_type: _Optional[_Union[MultiBoxLossParameter.MiningType, str]] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., sample_size: _Optional[int] = ..., use_prior_for_nms: bool = ..., objectness_score: _Optional[float] = ...) -> None: ...
 
 class PriorBoxParameter(_message.Message):
-    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset", "width", "height", "second_offset_h", "denser_prior_boxes", "density")
+    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset", "width", "height", "second_offset_h", "denser_prior_boxes", "density", "fixed_size", "fixed_ratio")
     class CodeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CORNER: _ClassVar[PriorBoxParameter.CodeType]
@@ -3597,6 +3601,8 @@ class PriorBoxParameter(_message.Message):
     SECOND_OFFSET_H_FIELD_NUMBER: _ClassVar[int]
     DENSER_PRIOR_BOXES_FIELD_NUMBER: _ClassVar[int]
     DENSITY_FIELD_NUMBER: _ClassVar[int]
+    FIXED_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FIXED_RATIO_FIELD_NUMBER: _ClassVar[int]
     min_size: _containers.RepeatedScalarFieldContainer[float]
     max_size: _containers.RepeatedScalarFieldContainer[float]
     aspect_ratio: _containers.RepeatedScalarFieldContainer[float]
@@ -3615,7 +3621,9 @@ class PriorBoxParameter(_message.Message):
     second_offset_h: float
     denser_prior_boxes: bool
     density: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ..., second_offset_h: _Optional[float] = ..., denser_prior_boxes: bool = ..., density: _Optional[_Iterable[int]] = ...) -> None: ...
+    fixed_size: _containers.RepeatedScalarFieldContainer[float]
+    fixed_ratio: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ..., second_offset_h: _Optional[float] = ..., denser_prior_boxes: bool = ..., density: _Optional[_Iterable[int]] = ..., fixed_size: _Optional[_Iterable[float]] = ..., fixed_ratio: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class VideoDataParameter(_message.Message):
     __slots__ = ("video_type", "device_id", "video_file", "skip_frames", "source", "batch_size", "root_folder", "shuffle", "new_height", "new_width", "new_length", "num_segments", "modality", "name_pattern", "grayscale", "sampling_rate", "use_image", "use_temporal_jitter")

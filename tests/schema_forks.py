@@ -72,15 +72,15 @@ DropoutParameter: sample_weights_test
 HDF5DataParameter: sampler
 ImageDataParameter: has_label ignore_label label_type mean_value new_length sampler sampling_rate use_image
   use_temporal_jitter
-PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth more_kernel_size more_pad more_stride pad_b pad_l
-  pad_r pad_t temporal_stride
+PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth kernel_l more_kernel_size more_pad more_stride pad_b
+  pad_l pad_r pad_t stride_l temporal_stride
 ReLUParameter: relu6
 V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_param interp_param mat_write_param
   multi_stage_meanfield_param padding_param seg_accuracy_param softmaxloss_param unique_label_param unpooling_param
 BNParameter: bn_mode decay moving_average scale_filler shift_filler var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
-PriorBoxParameter: denser_prior_boxes density height second_offset_h width
+PriorBoxParameter: denser_prior_boxes density fixed_ratio fixed_size height second_offset_h width
 VideoDataParameter: batch_size grayscale modality name_pattern new_height new_length new_width num_segments
   root_folder sampling_rate shuffle source use_image use_temporal_jitter
 ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_per_batch

@@ -75,19 +75,61 @@ class Pooled(Layer):
         return dev.build(ops.Pooling(self.method, x, y, window, layer_key=layer_key, context=context))
 
 
+class WindowPooling(Pooled):
+    """A layer that pools windows of any number of axes, in steps over two axes at most."""
+
+    def divide(self, shape: Shape, counts: Shape, window: Window) -> None:
+        """Divides the pooling into ``steps``: over the last two axes, then over each axis before them, which gives the
+        same values and winners. counts: windows along each axis."""
+        n, c, *spatial = shape
+        rows = c * math.prod(spatial[:-2])
+        images = sliding.image((n, rows, *spatial[-2:])), sliding.image((n, rows, *counts[-2:]))
+        self.steps = [(*images, sliding.flat(window))]
+        for axis in reversed(range(len(spatial) - 2)):
+            rows, inner = c * math.prod(spatial[:axis]), math.prod(counts[axis + 1 :])
+            along = Window((window.kernel[axis], 1), (window.stride[axis], 1), (window.pad[axis], 0))
+            self.steps.append(((n, rows, spatial[axis], inner), (n, rows, counts[axis], inner), along))
+        for i, (_, top, _) in enumerate(self.steps):
+            self.index(f"index {i}", top)
+            if i < len(self.steps) - 1:
+                self.saved_shapes[f"step {i}"] = (top, None)
+
+    def build_steps(self, dev: Device) -> None:
+        self.ops = [self.operation(dev, *step, random_key(self)) for step in self.steps]
+
+    def _calls(self, first: Any, last: Any) -> Iterator[tuple[ops.BuiltPooling, Any, Any, Any]]:
+        """(operation, bottom, top, index) of each step between a bottom and a top, or between their gradients."""
+        blobs = [first, *(self.saved[f"step {i}"] for i in range(len(self.steps) - 1)), last]
+        for i, (op, (bottom, top, _)) in enumerate(zip(self.ops, self.steps, strict=True)):
+            ends = blobs[i], blobs[i + 1]
+            if len(self.steps) > 1:
+                ends = blobs[i].reshape(bottom), blobs[i + 1].reshape(top)
+            yield op, *ends, self.saved.get(f"index {i}")
+
+    def forward_steps(self, x: Any, y: Any) -> None:
+        for op, bottom, top, index in self._calls(x, y):
+            op.forward(bottom, top, index)
+
+    def backward_steps(self, dy: Any, dx: Any) -> None:
+        for op, bottom, top, index in reversed([*self._calls(dx, dy)]):
+            op.backward(top, index, bottom)
+
+
 @register
 @Described(purpose="makes the blob smaller and the answer independent of small shifts")
 @Coordinates("window")
-class Pooling(SavesByConfig, ImageLayout, Pooled):
+class Pooling(SavesByConfig, ImageLayout, WindowPooling):
     """One number of each window, channel by channel: the largest (MAX), the mean (AVE; AVE_EXC_PAD: of the window's
     pixels in the image), or STOCHASTIC: in TRAIN one that is drawn with probability x / Σx, in TEST what to expect of
     that, Σx² / Σx.
 
-    x (N, C, H, W) or (N, C, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR or
-    ceil_mode false: ⌊⌋), less a last window that would start beyond the image and its left pad. A second top of MAX:
-    the winners' places in their planes, h·W + w. AVE divides by the window clipped to the padded image. global_pooling:
-    one window, the image. Defaults: MAX, stride 1, pad 0. Errors: a kernel that is larger than the padded image by the
-    stride or more, a pad as large as the kernel, a pad for STOCHASTIC. As in Caffe.
+    x (N, C, H, W), (N, C, W) or (N, C, L, H, W, ...); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1
+    (round_mode FLOOR or ceil_mode false: ⌊⌋), less a last window that would start beyond the image and its left pad. A
+    second top of MAX: the winners' places in their planes, h·W + w. AVE divides by the window clipped to the padded
+    image. global_pooling: one window, the image. kernel_size, stride and pad may be given once for each axis. Defaults:
+    MAX, stride 1, pad 0. Errors: a kernel that is larger than the padded image by the stride or more, a pad as large as
+    the kernel, a pad for STOCHASTIC; STOCHASTIC or a second top over three axes. As in Caffe; over three axes as in
+    yulequan/3D-Caffe and naibaf7/caffe.
     """
 
     field = "pooling_param"
@@ -129,8 +171,12 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        require.fits(self, bottoms, 0, len(shape) in (3, 4), "4 axes N×C×H×W, or 3, N×C×W", "is no batch of images")
+        require.fits(self, bottoms, 0, len(shape) > 2, "N×C×H×W, N×C×W or N×C×L×H×W", "is no batch of images")
         spatial = shape[2:]
+        deep = len(spatial) > 2
+        if deep and (self.method == "STOCHASTIC" or len(self.spec.top) > 1):
+            what = "pools over more than two axes by MAX or AVE, with one top"
+            raise self.error(what, "pool", found=f"{self.method}, {len(self.spec.top)} tops")
         one = (1,) * len(spatial)
         self.window = k = (
             Window(spatial, one, (0,) * len(spatial), one)
@@ -144,13 +190,15 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
             raise self.error(what, "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}")
         out = pooled(self, spatial, k, self.up)
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
-        self.index("index", self.y_shape)
+        self.divide(shape, out, k)
         self.excludes_pad = self.method == "AVE" and self.counts_image_alone and any(k.pad)
         if self.excludes_pad:
             self.saved_shapes["scaled"] = (self.y_shape, None)
-        self.follows_precision = not self.excludes_pad
-        self.follows_layout = len(self.spec.top) == 1 and (
-            self.method == "MAX" or (self.method == "AVE" and self._plain_means() and not self.excludes_pad)
+        self.follows_precision = not (self.excludes_pad or deep)
+        self.follows_layout = (
+            len(self.spec.top) == 1
+            and not deep
+            and (self.method == "MAX" or (self.method == "AVE" and self._plain_means() and not self.excludes_pad))
         )
         return [self.y_shape] * len(self.spec.top)
 
@@ -172,20 +220,14 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
         if not self.channels_last or self.method != "MAX":
             return self.saved_shapes
         dtype = "uint8" if math.prod(self.window.kernel) < 255 else "int32"
-        return {"index": (self.y_shape, dtype)}  # positions in their windows, not in their planes
+        return {"index 0": (self.y_shape, dtype)}  # positions in their windows, not in their planes
 
     def build(self, dev: Device) -> None:
         if self.channels_last:
             half = self.config.format.dtype is not None
             self.op = dev.build(ops.Pooling(self.method, self.x_shape, self.y_shape, self.window, True, half))
         else:
-            self.op = self.operation(
-                dev,
-                sliding.image(self.x_shape),
-                sliding.image(self.y_shape),
-                sliding.flat(self.window),
-                random_key(self),
-            )
+            self.build_steps(dev)
         if self.excludes_pad:
             planes, pixels = math.prod(self.y_shape[:2]), math.prod(self.y_shape[2:])
             self._scale = dev.channel_map(Formula("x * f", ("x", "f")), ("f",), planes, pixels, 1)
@@ -202,28 +244,35 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
         return functools.reduce(np.multiply.outer, sides)
 
     def forward(self, x: list, y: list) -> None:
-        self.op.forward(x[0], y[0], self.saved.get("index"))
+        if self.channels_last:
+            self.op.forward(x[0], y[0], self.saved.get("index 0"))
+        else:
+            self.forward_steps(x[0], y[0])
         if self.excludes_pad:
             self._scale(y[0], self._factors, y[0])
         if len(y) == 2:
-            self.dev.assign(self.saved["index"], y[1])
+            self.dev.assign(self.saved["index 0"].reshape(y[1].shape), y[1])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         above = dy[0]
         if self.excludes_pad:
             above = self.saved["scaled"]
             self._scale(dy[0], self._factors, above)
-        self.op.backward(above, self.saved.get("index"), dx[0])
+        if self.channels_last:
+            self.op.backward(above, self.saved.get("index 0"), dx[0])
+        else:
+            self.backward_steps(above, dx[0])
 
 
 @register
-class Pooling3D(Pooled):
+class Pooling3D(WindowPooling):
     """The largest number (MAX) or the mean (AVE) of each window of frames, channel by channel.
 
     x (N, C, L, H, W); y (N, C, OL, OH, OW), whose sides are as in Pooling; kernel_depth, temporal_stride: along L,
     kernel_size, stride, pad along H and W; L has no pad. AVE divides by the window clipped to the padded images.
     Defaults: MAX, stride 1. Errors: STOCHASTIC, a pad for MAX, no kernel_size or kernel_depth. Source:
-    facebookarchive/C3D C3D-v1.0 src/caffe/layers/pool3d_layer.cpp; of equal numbers the first gets the gradient.
+    facebookarchive/C3D C3D-v1.0 src/caffe/layers/pool3d_layer.cpp; of equal numbers the first gets the gradient. P3D's
+    nets name kernel_depth and temporal_stride kernel_l and stride_l.
     """
 
     field = "pooling3d_param"
@@ -238,32 +287,30 @@ class Pooling3D(Pooled):
         shape = bottoms[0]
         require.fits(self, bottoms, 0, len(shape) == 5, "5 axes N×C×L×H×W", "has no frames")
         n, c, length, *image = shape
-        self.images = sliding.window(self, 2)
-        kernel, stride, pad, dilation = self.images
+        images = sliding.window(self, 2)
+        kernel, stride, pad, dilation = images
         if self.method == "MAX" and any(pad):
             raise self.error("MAX has no pad", "pad", expected="pad 0", found=f"pad {list(pad)}")
-        for name in ("kernel_depth", "temporal_stride"):
-            if not 1 <= getattr(self.p, name) <= sliding.LARGEST:
-                expected = f"1 to {sliding.LARGEST}"
-                raise self.error(f"{name} must be at least 1", name, expected=expected, found=getattr(self.p, name))
+        if self.p.pad_l:
+            raise self.error("has no pad along the frames", "pad_l", expected="pad_l 0", found=self.p.pad_l)
         if any(p >= k for p, k in zip(pad, kernel, strict=True)):
             raise self.error("pad must be less than the kernel", "pad", found=f"pad {list(pad)}, kernel {list(kernel)}")
-        self.frames = Window((self.p.kernel_depth, 1), (self.p.temporal_stride, 1), (0, 0))
-        self.window = Window(
-            (self.p.kernel_depth, *kernel), (self.p.temporal_stride, *stride), (0, *pad), (1, *dilation)
-        )
-        high, wide = pooled(self, tuple(image), self.images)
-        after = self._lengths(length)
-        # Windows are pooled within each frame and then over frames, which gives the same numbers and winners.
-        self.spatial = (n, c * length, *image), (n, c * length, high, wide)
-        self.temporal = (n, c, length, high * wide), (n, c, after, high * wide)
-        self.index("index of places", self.spatial[1])
-        self.index("index of frames", self.temporal[1])
-        self.saved_shapes["frames"] = (self.spatial[1], None)
-        return [(n, c, after, high, wide)]
+        depth, step = self._along("kernel_depth", "kernel_l"), self._along("temporal_stride", "stride_l")
+        self.window = Window((depth, *kernel), (step, *stride), (0, *pad), (1, *dilation))
+        counts = self._frames(length, depth, step), *pooled(self, tuple(image), images)
+        self.divide(shape, counts, self.window)
+        return [(n, c, *counts)]
 
-    def _lengths(self, length: int) -> int:
-        kernel, stride = self.p.kernel_depth, self.p.temporal_stride
+    def _along(self, *names: str) -> int:
+        """A number along the frames, which C3D and P3D name differently."""
+        name = next((name for name in names if self.p.HasField(name)), names[0])
+        value = getattr(self.p, name)
+        if not 1 <= value <= sliding.LARGEST:
+            expected = f"1 to {sliding.LARGEST}"
+            raise self.error(f"{name} must be at least 1", name, expected=expected, found=value)
+        return value
+
+    def _frames(self, length: int, kernel: int, stride: int) -> int:
         count = -(-(length - kernel) // stride) + 1
         if count < 1 or (count - 1) * stride >= length:
             name = "kernel_depth" if count < 1 else "temporal_stride"
@@ -272,38 +319,23 @@ class Pooling3D(Pooled):
         return count
 
     def build(self, dev: Device) -> None:
-        self.of_places = self.operation(dev, *self.spatial, self.images, random_key(self))
-        self.of_frames = self.operation(dev, *self.temporal, self.frames, random_key(self))
+        self.build_steps(dev)
 
     def forward(self, x: list, y: list) -> None:
-        frames = self.saved["frames"]
-        self.of_places.forward(x[0].reshape(self.spatial[0]), frames, self.saved.get("index of places"))
-        after = y[0].reshape(self.temporal[1])
-        self.of_frames.forward(frames.reshape(self.temporal[0]), after, self.saved.get("index of frames"))
+        self.forward_steps(x[0], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        frames = self.saved["frames"]
-        after, before = dy[0].reshape(self.temporal[1]), frames.reshape(self.temporal[0])
-        self.of_frames.backward(after, self.saved.get("index of frames"), before)
-        self.of_places.backward(frames, self.saved.get("index of places"), dx[0].reshape(self.spatial[0]))
+        self.backward_steps(dy[0], dx[0])
 
 
-NAMES = ("kernel_size", "stride", "pad")
-
-
-def applies(spec: pb.LayerParameter) -> bool:
-    p = spec.pooling_param
-    return any(step != 1 for step in p.dilation) or any(getattr(p, f"more_{name}") for name in NAMES)
-
-
-@register_variant(applies)
-class VolumePooling(Layer):
-    """The largest number of each window, over any number of axes: x (N, C, L, H, W, ...) → (N, C, OL, OH, OW, ...).
-    Selected by a dilation other than 1, or by several values of kernel_size, stride or pad, one for each axis.
+@register_variant(lambda spec: any(step != 1 for step in spec.pooling_param.dilation))
+class DilatedPooling(Layer):
+    """The largest number of each window with gaps, over any number of axes: x (N, C, L, H, W, ...) → (N, C, OL, OH, OW,
+    ...). Selected by a dilation other than 1.
 
     O = ⌈(size + 2 pad - reach) / stride⌉ + 1, reach = dilation (kernel_size - 1) + 1, less a last window that would
-    start beyond the pad. Defaults: stride 1, pad 0, dilation 1. The host computes it. Errors: AVE, STOCHASTIC, a kernel
-    that does not fit, another number of values than of axes. Source: naibaf7/caffe src/caffe/layers/pooling_layer.cpp.
+    start beyond the pad. Defaults: stride 1, pad 0. The host computes it. Errors: AVE, STOCHASTIC, a kernel that does
+    not fit, another number of values than of axes. Source: naibaf7/caffe src/caffe/layers/pooling_layer.cpp.
     """
 
     type = "Pooling"
@@ -321,25 +353,10 @@ class VolumePooling(Layer):
         if p.global_pooling:
             raise self.error("global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop it")
 
-    def _per_axis(self, name: str, rank: int, default: int) -> tuple[int, ...]:
-        more = f"more_{name}"
-        if name == "dilation" or not getattr(self.p, more):
-            return sliding.per_axis(self, name, rank, default, "kernel" if name == "kernel_size" else None)
-        values = (getattr(self.p, name), *getattr(self.p, more))
-        if len(values) != rank:
-            expected = f"one, or one for each of the {rank} spatial axes"
-            raise self.error(f"has {len(values)} values of {name}", more, 0, expected=expected)
-        return values
-
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
         require.fits(self, bottoms, 0, len(shape) >= 3, "N×C×...", "has no spatial axes")
-        rank = len(shape) - 2
-        self.kernel, self.stride = self._per_axis("kernel_size", rank, 0), self._per_axis("stride", rank, 1)
-        self.pad, self.dilation = self._per_axis("pad", rank, 0), self._per_axis("dilation", rank, 1)
-        for name, values in (("kernel_size", self.kernel), ("stride", self.stride), ("dilation", self.dilation)):
-            if min(values) < 1:
-                raise self.error(f"{name} must be at least 1", name, found=min(values))
+        self.kernel, self.stride, self.pad, self.dilation = sliding.window(self, len(shape) - 2)
         self.counts = tuple(self._count(axis, size) for axis, size in enumerate(shape[2:]))
         top = (*shape[:2], *self.counts)
         self.saved_shapes["index"] = (top, "int32")

@@ -17,11 +17,12 @@ LARGEST = 2**31 - 1  # what places are counted with
 
 
 def per_axis(layer: Layer, name: str, rank: int, default: int, stem: str | None = None) -> tuple[int, ...]:
-    """A number for each of ``rank`` spatial axes, from ``name`` (none, one, or one each) or, for two, ``stem_h`` and
-    ``stem_w``."""
+    """A number for each of ``rank`` spatial axes, from ``name`` (none, one, or one each; the second and later ones may
+    be in ``more_name``) or, for two, ``stem_h`` and ``stem_w``."""
     p, stem = layer.p, stem or name
     value = getattr(p, name)
     values = ([value] if p.HasField(name) else []) if isinstance(value, int) else list(value)
+    values += getattr(p, f"more_{name}", ())
     high, wide = f"{stem}_h", f"{stem}_w"
     if high in p.DESCRIPTOR.fields_by_name and (p.HasField(high) or p.HasField(wide)):
         written = high if p.HasField(high) else wide

@@ -15,7 +15,8 @@ def iou(a, b):
 
 
 def prior_boxes(sizes, offset=0.5, step=None, image=None, clip=False, variance=(0.1,) * 4):
-    """sizes: (width, height) of each box, in pixels, and optionally how many steps it is to the right and below."""
+    """sizes: (width, height) of each box, in pixels, and optionally how many steps it is to the right and below. clip:
+    how many of these boxes are cut at the sides of the image, or True."""
 
     def oracle(feature, picture):
         rows, columns = feature.shape[2:]
@@ -24,11 +25,11 @@ def prior_boxes(sizes, offset=0.5, step=None, image=None, clip=False, variance=(
         actual = []
         for r in range(rows):
             for c in range(columns):
-                for w, h, *shift in sizes:
+                for i, (w, h, *shift) in enumerate(sizes):
                     right, below = shift or (0, 0)
                     x, y = (c + offset + right) * step_x, (r + offset + below) * step_y
                     box = [(x - w / 2) / wide, (y - h / 2) / high, (x + w / 2) / wide, (y + h / 2) / high]
-                    actual += [min(1, max(0, v)) for v in box] if clip else box
+                    actual += [min(1, max(0, v)) for v in box] if clip is True or i < clip else box
         return [np.array([actual, list(variance) * (len(actual) // 4)])[None]]
 
     return oracle

@@ -218,6 +218,29 @@ ROWS = [
         [FEATURE, PICTURE],
     ),
     Row(
+        "PriorBox of fixed sizes",
+        "fixed_size: 9 fixed_size: 6 density: 2 density: 1 aspect_ratio: 2 flip: false min_size: 5 step_h: 7 step_w: 8",
+        prior_boxes(
+            [
+                *((w, h, x / 8, y / 7) for w, h in [(9, 9), (9 * ROOT, 9 / ROOT)] for y in (-2, 2) for x in (-2, 2)),
+                *[(6, 6), (6 * ROOT, 6 / ROOT), (5, 5), (5 * ROOT, 5 / ROOT)],
+            ],
+            step=(7, 8),
+            clip=10,
+        ),
+        [FEATURE, PICTURE],
+    ),
+    Row(
+        "PriorBox of fixed ratios",
+        "fixed_size: 8 density: 3 fixed_ratio: 1 fixed_ratio: 4 step: 10",
+        prior_boxes(
+            [(w, h, x / 10, y / 10) for w, h in [(8, 8), (16, 4)] for y in (-3, -1, 1) for x in (-3, -1, 1)],
+            step=(10, 10),
+            clip=True,
+        ),
+        [FEATURE, PICTURE],
+    ),
+    Row(
         "PriorBoxClustered",
         f"width: 7.5 height: 3 width: 4 height: 11.25 step: 9 {VARIANCES}",
         prior_boxes([(7.5, 3), (4, 11.25)], step=(9, 9), variance=(0.125, 0.125, 0.25, 0.375)),

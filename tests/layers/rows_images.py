@@ -204,6 +204,12 @@ ROWS = [
         [((2, 2, 6, 5, 4), distinct)],
     ),
     Row(
+        "Pooling3D of P3D",
+        "kernel_size: 2 stride: 2 kernel_l: 3 stride_l: 2 pad_l: 0",
+        volumes(np.max, (3, 2, 2), (2, 2, 2)),
+        [((2, 2, 6, 5, 4), distinct)],
+    ),
+    Row(
         "Pooling3D of means",
         "pool: AVE kernel_size: 3 stride: 2 pad: 1 kernel_depth: 2 temporal_stride: 2",
         volumes(np.mean, (2, 3, 3), (2, 2, 2), pad=1, past=1),

@@ -28,6 +28,25 @@ def pooled(kernel, stride, pad, dilation):
     return oracle
 
 
+def means(kernel, stride, pad, whole=True):
+    """whole: divided by the window's size within the padded volume; or else by its size within the volume."""
+
+    def oracle(x):
+        axes = [*zip(x.shape[2:], kernel, stride, pad, strict=True)]
+        size = [math.ceil((n + 2 * p - k) / s) + 1 for n, k, s, p in axes]
+        size = [count - (any(pad) and (count - 1) * s >= n + p) for count, (n, _, s, p) in zip(size, axes, strict=True)]
+        y = np.empty((*x.shape[:2], *size))
+        for place in np.ndindex(*size):
+            spans = [(i * s - p, min(i * s - p + k, n + p), n) for i, (n, k, s, p) in zip(place, axes, strict=True)]
+            inside = [(max(first, 0), min(last, n)) for first, last, n in spans]
+            count = math.prod(last - first for first, last, *_ in (spans if whole else inside))
+            window = x[(..., *(slice(*span) for span in inside))]
+            y[(..., *place)] = window.sum((2, 3, 4)) / count
+        return [y]
+
+    return oracle
+
+
 def middle(a, b):
     starts = [(t - s) // 2 for s, t in zip(a.shape[2:], b.shape[2:], strict=True)]
     return b[(..., *(slice(start, start + s) for start, s in zip(starts, a.shape[2:], strict=True)))]
@@ -62,6 +81,30 @@ ROWS = [
         "kernel_size: 1 kernel_size: 3 kernel_size: 2 stride: 1 stride: 2 stride: 2",
         pooled((1, 3, 2), (1, 2, 2), (0, 0, 0), (1, 1, 1)),
         [(VOLUME, distinct)],
+    ),
+    Row(
+        "Pooling of volumes by one kernel",
+        "kernel_size: 3 stride: 2 pad: 1",
+        pooled((3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1)),
+        [(VOLUME, distinct)],
+    ),
+    Row(
+        "Pooling of whole volumes",
+        "pool: AVE global_pooling: true",
+        lambda x: x.mean((2, 3, 4), keepdims=True),
+        [VOLUME],
+    ),
+    Row(
+        "Pooling of volumes by means",
+        "pool: AVE kernel_size: 2 kernel_size: 3 kernel_size: 2 stride: 2 pad: 0 pad: 1 pad: 0",
+        means((2, 3, 2), (2, 2, 2), (0, 1, 0)),
+        [VOLUME],
+    ),
+    Row(
+        "Pooling of volumes without pads",
+        "pool: AVE avg_include_pad: false kernel_size: 2 pad: 1",
+        means((2, 2, 2), (1, 1, 1), (1, 1, 1), whole=False),
+        [VOLUME],
     ),
     Row(
         "Pooling with gaps",

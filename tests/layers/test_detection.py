@@ -165,6 +165,8 @@ test_mistakes_in_priors = mistaken(
             ("PriorBox", "min_size: @-5", "min_size must be above 0"),
             ("PriorBox", "min_size: 5 min_size: 6 density: @2", "wrong number of density"),
             ("PriorBox", "min_size: 5 density: @0", "a bad density"),
+            ("PriorBox", "fixed_size: @5", "wrong number of density"),
+            ("PriorBox", "fixed_size: 5 density: 1 fixed_ratio: @2 aspect_ratio: 2", "exclude each other"),
             ("PriorBox", "min_size: 5 second_offset_h: @nan", "is no finite number"),
             ("PriorBox", "min_size: 5 second_offset_h: 1 denser_prior_boxes: @true", "exclude each other"),
             ("PriorBoxClustered", "width: 5 width: 4 height: @3", "no box for each width"),

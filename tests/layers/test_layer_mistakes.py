@@ -149,10 +149,13 @@ test_mistakes = mistaken(
         tops="y z",
     ),
     wrong("Pooling3D", "kernel_size: 2", "has no frames", at=0),
+    wrong("Pooling", "kernel_size: 2 pool: @STOCHASTIC", "pools over more than two axes by MAX", (2, 3, 4, 6, 5)),
     *(
         wrong("Pooling3D", fields, message, (2, 3, 4, 6, 5))
         for fields, message in [
             ("kernel_size: 2 kernel_depth: @0", "kernel_depth must be at least 1"),
+            ("kernel_size: 2 kernel_l: @0", "kernel_l must be at least 1"),
+            ("kernel_size: 2 kernel_l: 2 pad_l: @1", "has no pad along the frames"),
             ("kernel_size: 2 kernel_depth: 2 temporal_stride: @0", "temporal_stride must be at least 1"),
             ("kernel_size: 2 kernel_depth: @9", "its kernel does not fit; expected at most 4, found 4 frames"),
             ("kernel_size: 2 kernel_depth: 1 temporal_stride: @4", "its last window is outside the frames"),

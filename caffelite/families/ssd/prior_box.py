@@ -40,12 +40,14 @@ class Priors(Layer):
     """The base class of prior boxes: one grid of places and, around each, boxes of fixed sizes.
 
     A subclass defines ``sizes``: widths and heights (B, 2) of the boxes in pixels, and may define ``shifts`` (B, 2):
-    columns and rows of a step from the place's own centre to the boxes' centres.
+    columns and rows of a step from the place's own centre to the boxes' centres. ``fixed`` (F, 4): boxes before those,
+    which are cut at the sides of the image: width, height, and columns and rows in pixels from the centre to theirs.
     """
 
     field = "prior_box_param"
     bottoms = (2, 2)
     differentiable = False
+    fixed = np.zeros((0, 4))
 
     def setup(self) -> None:
         p = self.p
@@ -95,7 +97,7 @@ class Priors(Layer):
         for i in (0, 1):
             require.fits(self, bottoms, i, len(bottoms[i]) == 4, "N×C×H×W", "is no image")
         self.map_size, self.image = bottoms[0][2:], self._image(bottoms[1][2:])
-        return [(1, 2, math.prod(self.map_size) * len(self.sizes) * 4)]
+        return [(1, 2, math.prod(self.map_size) * (len(self.fixed) + len(self.sizes)) * 4)]
 
     def _image(self, shape: Shape) -> Shape:
         """Height and width of the image, in pixels."""
@@ -108,8 +110,12 @@ class Priors(Layer):
         explicit = (p.step_h, p.step_w) if p.step_h else (p.step, p.step) if p.step else image / np.array(self.map_size)
         steps = np.array(explicit)
         rows, columns = ((np.arange(n) + p.offset) * step for n, step in zip(self.map_size, steps, strict=True))
-        centers = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2) + self.shifts * steps[::-1]
-        boxes = np.concatenate([centers - self.sizes / 2, centers + self.sizes / 2], -1) / np.tile(image[::-1], 2)
+        places = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2)
+        centers = np.concatenate([places + self.fixed[:, 2:], places + self.shifts * steps[::-1]], 1)
+        sides = np.concatenate([self.fixed[:, :2], self.sizes]) / 2
+        boxes = np.concatenate([centers - sides, centers + sides], -1) / np.tile(image[::-1], 2)
+        cut = boxes[:, : len(self.fixed)]
+        cut[..., :2], cut[..., 2:] = np.maximum(cut[..., :2], 0), np.minimum(cut[..., 2:], 1)
         if p.clip:
             boxes = np.clip(boxes, 0, 1)
         variances = np.broadcast_to(np.array(p.variance or [0.1]), boxes.shape)
@@ -135,15 +141,51 @@ class PriorBox(Priors):
     inverse where ``flip`` (default true), a box min_size √r × min_size / √r. Steps are the image's sides divided by the
     feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. With ``density`` d of
     FaceBoxes the square of min_size is d² squares of side min_size - 1 in rows, moved by (j - ⌊d / 2⌋) · step / d along
-    each axis, j < d. With ``second_offset_h`` of TextBoxes each box is followed by a copy around ((w + offset) · step,
-    (h + second_offset_h) · step); denser_prior_boxes of TextBoxes++ is second_offset_h: 1. Errors: no min_size, a
-    max_size not above its min_size, another number of densities. Sources: weiliu89/caffe, MhLiao/TextBoxes,
-    MhLiao/TextBoxes_plusplus and sfzhang15/FaceBoxes, each src/caffe/layers/prior_box_layer.cpp.
+    each axis, j < d. With ``second_offset_h`` of TextBoxes each box of a min_size is followed by a copy around ((w +
+    offset) · step, (h + second_offset_h) · step); denser_prior_boxes of TextBoxes++ is second_offset_h: 1. Before all
+    these, for each ``fixed_size`` s and its density d, and for each r of ``fixed_ratio``, or of 1 and the
+    aspect_ratios: d² boxes s √r × s / √r in rows, around (column · g + g / 2 - ⌊s / 2⌋, row · g + g / 2 - ⌊s / 2⌋) from
+    the centre, g = ⌊s / d⌋ pixels, cut at the sides of the image. Errors: no min_size and no fixed_size, a max_size not
+    above its min_size, another number of densities. Sources: weiliu89/caffe, MhLiao/TextBoxes,
+    MhLiao/TextBoxes_plusplus, sfzhang15/FaceBoxes and, of fixed_size, zihaozhang9/FaceBoxes, each
+    src/caffe/layers/prior_box_layer.cpp.
     """
+
+    def setup(self) -> None:
+        self.fixed = self._fixed()
+        super().setup()
+
+    def _fixed(self) -> np.ndarray:
+        ratios = self._positive("fixed_ratio") or [1.0, *self._ratios()]
+        if self.p.fixed_ratio and self.p.aspect_ratio:
+            what = "fixed_ratio and aspect_ratio exclude each other"
+            raise self.error(what, "fixed_ratio", 0, remedy="keep one of the two")
+        boxes = []
+        sides = self._positive("fixed_size")
+        for side, density in zip(sides, self._densities("fixed_size") if sides else (), strict=True):
+            gap = int(side / density)
+            line = np.arange(density) * gap + gap / 2 - int(side) // 2
+            moves = np.stack(np.meshgrid(line, line), -1).reshape(-1, 2)
+            for ratio in ratios:
+                box = side * math.sqrt(ratio), side / math.sqrt(ratio)
+                boxes += [(*box, *move) for move in moves]
+        return np.array(boxes).reshape(-1, 4)
+
+    def _densities(self, name: str) -> list[int]:
+        """One for each value of a field, which is min_size or fixed_size."""
+        densities, count = list(self.p.density), len(getattr(self.p, name))
+        if len(densities) not in (0, count) or not densities and name == "fixed_size":
+            expected = f"{count}, one per {name}" if name == "fixed_size" else f"0 or {count}, one per {name}"
+            at = ("density", 0) if densities else (name, 0)
+            raise self.error("wrong number of density", *at, expected=expected, found=len(densities))
+        for i, density in enumerate(densities):
+            if not 1 <= density <= MOST_DENSE:
+                raise self.error("a bad density", "density", i, expected=f"1 to {MOST_DENSE}", found=density)
+        return densities
 
     def _sizes(self) -> np.ndarray:
         least, most = self._positive("min_size"), self._positive("max_size")
-        if not least:
+        if not least and not len(self.fixed):
             raise self.error("has no min_size", "min_size", expected="the sides of squares in pixels")
         if len(most) not in (0, len(least)):
             raise self.error("wrong number of max_size", "max_size", 0, expected=f"0 or {len(least)}", found=len(most))
@@ -151,27 +193,21 @@ class PriorBox(Priors):
             if high <= low:
                 what = "max_size must be above min_size"
                 raise self.error(what, "max_size", i, expected=f"above {low:g}", found=f"{high:g}")
-        densities = list(self.p.density)
-        if len(densities) not in (0, len(least)):
-            expected = f"0 or {len(least)}, one per min_size"
-            raise self.error("wrong number of density", "density", 0, expected=expected, found=len(densities))
-        for i, density in enumerate(densities):
-            if not 1 <= density <= MOST_DENSE:
-                raise self.error("a bad density", "density", i, expected=f"1 to {MOST_DENSE}", found=density)
+        densities = [] if self.p.fixed_size else self._densities("min_size")
         sizes = []
         for i, side in enumerate(least):
             sizes += [(side - 1, side - 1)] * densities[i] ** 2 if densities else [(side, side)]
             sizes += [(math.sqrt(side * most[i]),) * 2] if most else []
             sizes += [(side * math.sqrt(r), side / math.sqrt(r)) for r in self._ratios()]
-        return np.array(sizes)
+        return np.array(sizes).reshape(-1, 2)
 
     def _shifts(self) -> np.ndarray:
         shifts = []
         others = np.zeros((len(self._ratios()) + bool(self.p.max_size), 2))
-        for density in self.p.density or [1] * len(self.p.min_size):
+        for density in (not self.p.fixed_size and self.p.density) or [1] * len(self.p.min_size):
             line = (np.arange(density) - density // 2) / density
             shifts += [np.stack(np.meshgrid(line, line), -1).reshape(-1, 2), others]
-        return np.concatenate(shifts)
+        return np.concatenate([np.zeros((0, 2)), *shifts])
 
     def _ratios(self) -> list[float]:
         """The ratios other than 1, each once."""
