@@ -253,7 +253,7 @@ def test_packing_shares_memory():
     chain = "".join(layer(f"p{i}", "Pooling", [f"b{i}"], f"b{i + 1}") for i in range(9))
     made = planned(build(inputs(b0=SHAPE) + chain, "TEST"))
     one = made.data[made.graph.values["b1"]].bytes
-    index = made.saved[made.graph.nodes[1]]["index"].bytes
+    index = made.saved[made.graph.nodes[1]]["index 0"].bytes
     assert made.arena <= 4 * one + 2 * index
     roomy = planned(build(inputs(b0=SHAPE) + chain, "TEST"), keep=True)
     assert roomy.arena >= 10 * one

@@ -40,8 +40,8 @@ class Priors(Layer):
     """The base class of prior boxes: one grid of places and, around each, boxes of fixed sizes.
 
     A subclass defines ``sizes``: widths and heights (B, 2) of the boxes in pixels, and may define ``shifts`` (B, 2):
-    columns and rows of a step from the place's own centre to the boxes' centres. ``fixed`` (F, 4): boxes before those,
-    which are cut at the sides of the image: width, height, and columns and rows in pixels from the centre to theirs.
+    columns and rows of a step from the place's own center to the boxes' centers. ``fixed`` (F, 4): boxes before those,
+    which are cut at the sides of the image: width, height, and columns and rows in pixels from the center to theirs.
     """
 
     field = "prior_box_param"
@@ -136,7 +136,7 @@ class PriorBox(Priors):
     """Boxes of all sizes and ratios around each place of a feature map: feature (N, C, H, W), image (N, C', H', W') →
     (1, 2, H·W·B·4), corners as shares of the image and then variances.
 
-    Around the place (h, w), whose centre is ((w + offset) · step, (h + offset) · step): for each min_size a square of
+    Around the place (h, w), whose center is ((w + offset) · step, (h + offset) · step): for each min_size a square of
     that side, one of side √(min_size · max_size) where there is a max_size, and for each aspect_ratio r, and its
     inverse where ``flip`` (default true), a box min_size √r × min_size / √r. Steps are the image's sides divided by the
     feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. With ``density`` d of
@@ -145,7 +145,7 @@ class PriorBox(Priors):
     offset) · step, (h + second_offset_h) · step); denser_prior_boxes of TextBoxes++ is second_offset_h: 1. Before all
     these, for each ``fixed_size`` s and its density d, and for each r of ``fixed_ratio``, or of 1 and the
     aspect_ratios: d² boxes s √r × s / √r in rows, around (column · g + g / 2 - ⌊s / 2⌋, row · g + g / 2 - ⌊s / 2⌋) from
-    the centre, g = ⌊s / d⌋ pixels, cut at the sides of the image. Errors: no min_size and no fixed_size, a max_size not
+    the center, g = ⌊s / d⌋ pixels, cut at the sides of the image. Errors: no min_size and no fixed_size, a max_size not
     above its min_size, another number of densities. Sources: weiliu89/caffe, MhLiao/TextBoxes,
     MhLiao/TextBoxes_plusplus, sfzhang15/FaceBoxes and, of fixed_size, zihaozhang9/FaceBoxes, each
     src/caffe/layers/prior_box_layer.cpp.
