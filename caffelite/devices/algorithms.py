@@ -24,6 +24,8 @@ FEW_ROWS_WEIGHTS = 1 << 23  # at least: more than second-level caches hold
 FEW_ROWS_COLUMNS = 64  # of which the weights have a multiple
 DEPTHWISE_CHUNKS = 32  # of the sums over pixels in a depthwise convolution's weight gradient, for threads
 GRADIENT_TERMS = 512  # pixels that a depthwise convolution's weight gradient adds up at a time
+TILE_BYTES = 1 << 19  # of columns and of the rows that they are filled from, in a core's second-level cache
+LEAST_COLUMNS = 256  # of a product: with fewer it spends more on packing its operands than on multiplying
 CHUNK_BYTES = 4 << 20  # of both factors of a weight gradient, which stay in a third-level cache
 Shape = tuple[int, ...]
 
@@ -102,6 +104,29 @@ def work(x: Shape, y: Shape, window: Window, groups: int = 1) -> int:
 def has_few_rows(m: int, k: int, n: int) -> bool:
     """Whether kernels for few rows apply to a product of x (M, K) with weights (N, K)."""
     return m <= FEW_ROWS and n * k >= FEW_ROWS_WEIGHTS and k % FEW_ROWS_COLUMNS == 0 and n % 4 == 0
+
+
+class ColumnTile(NamedTuple):
+    """Rows of outputs that a thread computes at a time by a product with columns. depth: of the rows of inputs for
+    these, by stride. size: numbers of these rows and of the columns."""
+
+    rows: int
+    depth: int
+    size: int
+
+
+def column_tile(channels: int, out: Shape, window: Window, itemsize: int = 4) -> ColumnTile:
+    """The tile of a convolution that is not channels_last. channels: of a group. out: height and width of the top."""
+    (kh, kw), (stride, _), _, (dilation, _) = window
+
+    def of(rows: int) -> ColumnTile:
+        depth = -(-((rows - 1) * stride + (kh - 1) * dilation + 1) // stride)
+        return ColumnTile(rows, depth, channels * kw * (stride * depth + kh * rows) * out[1])
+
+    tile = of(out[0])
+    while tile.rows > 1 and tile.size * itemsize > TILE_BYTES and (tile.rows + 1) // 2 * out[1] >= LEAST_COLUMNS:
+        tile = of((tile.rows + 1) // 2)
+    return tile
 
 
 def tile_count(y: Shape, outputs: int) -> int:

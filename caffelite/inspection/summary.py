@@ -13,7 +13,7 @@ from .. import caffelite_pb2 as pb
 from ..devices import algorithms
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
-from ..layers import Shape
+from ..layers import Shape, sliding
 from ..layers.convolution import Convolution, Kernels
 from ..layers.feeding import feeding
 from ..net.compile import CompiledNet, Options, compile
@@ -209,7 +209,17 @@ def scratch(planned: CompiledNet, threads: int) -> int:
         for n, layer in kernels
         if layer.channels_last and planned.traits.host_memory
     ]
-    return max(threads * (bool(kernels) * TILE + BYTES * largest), *by_algorithm, 0) + packed(planned)
+    columns = [_columns(layer) for _, layer in kernels if not layer.channels_last and planned.traits.host_memory]
+    return max(threads * BYTES * (max(columns, default=0) + largest), *by_algorithm, 0) + packed(planned)
+
+
+def _columns(layer: Kernels) -> int:
+    """Numbers of the columns of a convolution that is not channels_last, or of what they are filled from."""
+    channels, out = layer.x_shape[1], layer.y_shape
+    if not isinstance(layer, Convolution):
+        channels, out = layer.y_shape[1], layer.x_shape
+    channels = channels // layer.p.group * math.prod(layer.window.kernel[:-2])
+    return algorithms.column_tile(channels, sliding.image(out)[-2:], sliding.flat(layer.window)).size
 
 
 def packed(planned: CompiledNet) -> int:
@@ -225,9 +235,6 @@ def packed(planned: CompiledNet) -> int:
             if half or (shape[1] > 1 and math.prod(shape[2:]) > 1):  # else both orders are one
                 total += (2 if half else BYTES) * (gradients + weights)
     return total
-
-
-TILE = 1 << 20
 
 
 def largest_batch(

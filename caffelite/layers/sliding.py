@@ -1,16 +1,16 @@
 """Sliding windows over any number of spatial axes: their geometry, and their operations on devices.
 
-Devices implement windows over (H, W). One axis becomes an image of one row; three or more become batches of images, one
-batch for each kernel position along the axes before the last two.
+Devices implement windows over (H, W). One axis becomes an image of one row; three or more become a batch of images with
+the channels of all images that a window meets.
 """
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..devices import Window, ops
-from ..devices.formula import Formula
 from ..devices.protocol import Device
+from ..devices.types import Array
 from .layer import Layer, Shape
 
 LARGEST = 2**31 - 1  # what places are counted with
@@ -134,25 +134,42 @@ def im2col(dev: Device, x: Shape, out: Shape, window: Window):
 
 
 class Volumes:
-    """The images of x (N, C, D..., H, W) that a place of the kernel along D... meets, as (N, O..., C, H, W): an image
-    an output there."""
+    """The images of x (N, C, D..., H, W) as convolutions over (H, W) read them: for each output along D... one image
+    whose channels are those of all images that its window meets.
 
-    def __init__(self, dev: Device, x: Shape, out: Shape, window: Window):
-        self.dev, self.x, lead = dev, x, len(x) - 4
-        self.out, self.flat = out[:lead], flat(window)
-        self.batch = x[0] * math.prod(self.out)
-        self.swap = (0, lead + 1, *range(1, lead + 1), lead + 2, lead + 3)  # (N, O..., C, H, W) → (N, C, O..., H, W)
-        self.images = dev.empty((x[0], *self.out, x[1], *x[-2:]))
-        per_axis = zip(x[2:-2], self.out, *(v[:lead] for v in window), strict=True)
-        kernels = [
-            [(k, *self._met(size, count, k * d - p, s)) for k in range(kernel)]
-            for size, count, kernel, s, p, d in per_axis
+    ``images`` (N, O..., groups, places, C / groups, H, W), places: of the kernel along D... . Where they would take
+    more than ``LIMIT`` bytes, they are made in ``chunks`` of the outputs along the first of these axes.
+    """
+
+    LIMIT = 1 << 26
+
+    def __init__(self, dev: Device, x: Shape, out: Shape, window: Window, groups: int = 1):
+        self.dev, lead = dev, len(x) - 4
+        self.flat, self.places = flat(window), math.prod(window.kernel[:lead])
+        inner = groups, self.places, x[1] // groups, *x[-2:]
+        size = 4 * x[0] * math.prod(out[1:lead]) * math.prod(inner)
+        step = max(n for n in range(1, out[0] + 1) if out[0] % n == 0 and (n == 1 or n * size <= self.LIMIT))
+        self.out = step, *out[1:lead]
+        self.images = dev.empty((x[0], *self.out, *inner))
+        self.batch, self.channels = x[0] * math.prod(self.out), x[1] * self.places
+        self.x = x[0], groups, x[1] // groups, *x[2:]
+        # (N, O..., groups, C, H, W) → (N, groups, C, O..., H, W)
+        self.swap = 0, lead + 1, lead + 2, *range(1, lead + 1), lead + 3, lead + 4
+        self.chunks = [
+            (slice(first, first + step), self._offsets(x, first, window)) for first in range(0, out[0], step)
         ]
-        offsets = [tuple(zip(*sides, strict=True)) for sides in itertools.product(*kernels)]
-        every = slice(None)
-        # (place in the kernel, the images that it meets in x, their outputs)
-        inside = (each for each in offsets if None not in each[1])
-        self.offsets = [(offset, (every, every, *met), (every, every, *outs)) for offset, met, outs in inside]
+
+    def _offsets(self, x: Shape, first: int, window: Window) -> list[tuple[int, tuple, tuple]]:
+        """(place in the kernel, the images of x that it meets, their outputs) of a chunk of outputs from ``first``."""
+        lead, starts = len(self.out), (first, *[0] * (len(self.out) - 1))
+        per_axis = zip(x[2:-2], starts, self.out, *(v[:lead] for v in window), strict=True)
+        axes = [
+            [self._met(size, count, start * s + k * d - p, s) for k in range(kernel)]
+            for size, start, count, kernel, s, p, d in per_axis
+        ]
+        offsets = [tuple(zip(*sides, strict=True)) for sides in itertools.product(*axes)]
+        every = (slice(None),) * 3
+        return [(i, every + met, every + outs) for i, (met, outs) in enumerate(offsets) if None not in met]
 
     @staticmethod
     def _met(size: int, count: int, shift: int, stride: int) -> tuple[slice | None, slice | None]:
@@ -162,60 +179,60 @@ class Volumes:
             return None, None
         return slice(first * stride + shift, (last - 1) * stride + shift + 1, stride), slice(first, last)
 
-    def collect(self, x, met: tuple, outs: tuple) -> None:
-        self.dev.fill(self.images, 0)
-        self.dev.assign(x.reshape(self.x)[met], self.images.transpose(self.swap)[outs])
+    def _views(self, x: Array, offsets: list) -> Iterator[tuple[Array, Array]]:
+        """(images of x, where they are in ``images``) of each place of the kernel."""
+        x, before = x.reshape(self.x), (slice(None),) * (len(self.out) + 2)
+        for i, met, outs in offsets:
+            yield x[met], self.images[(*before, i)].transpose(self.swap)[outs]
 
-    def scatter(self, dx, met: tuple, outs: tuple) -> None:
-        self.dev.add(self.images.transpose(self.swap)[outs], dx.reshape(self.x)[met])
+    def collect(self, x: Array, offsets: list) -> None:
+        self.dev.fill(self.images, 0)
+        for image, place in self._views(x, offsets):
+            self.dev.assign(image, place)
+
+    def scatter(self, dx: Array, offsets: list) -> None:
+        """Adds the gradient of the images to that of x."""
+        for image, place in self._views(dx, offsets):
+            self.dev.add(place, image)
 
 
 class VolumeConvolution(Volumes):
-    """Convolution as the devices have it, over three spatial axes or more: the sum of the places' convolutions of
-    images."""
+    """Convolution as the devices have it, over three spatial axes or more."""
 
     def __init__(self, dev: Device, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
-        super().__init__(dev, x, y[2:], window)
-        self.y, self.w = y, (y[1], x[1] // groups, *window.kernel)
+        super().__init__(dev, x, y[2:], window, groups)
+        lead, self.y = len(self.out), y
+        self.w = y[1], x[1] // groups, self.places, *self.flat.kernel
         self.rows = dev.empty((x[0], *self.out, y[1], *y[-2:]))
-        self.kernel = dev.empty((*self.w[:2], *self.flat.kernel))
+        self.back = 0, lead + 1, *range(1, lead + 1), lead + 2, lead + 3  # (N, O..., M, H, W) → (N, M, O..., H, W)
+        self.kernel = dev.empty((y[1], self.places, x[1] // groups, *self.flat.kernel))
         self.dkernel = dev.empty(self.kernel.shape)
-        self.op = dev.build(
-            ops.Convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name)
-        )
-        split = y[0], y[1], math.prod(y[2:])
-        self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
-        self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)
-
-    def _weights(self, w, offset: tuple[int, ...]):
-        return w.reshape(self.w)[(slice(None), slice(None), *offset)]
+        images, rows = (self.batch, self.channels, *x[-2:]), (self.batch, y[1], *y[-2:])
+        self.op = dev.build(ops.Convolution(images, rows, self.flat, groups, name=name))
 
     def forward(self, x, w, b, y, slope: None = None) -> None:
-        self.dev.fill(y, 0)
-        for offset, met, outs in self.offsets:
-            self.collect(x, met, outs)
-            self.dev.assign(self._weights(w, offset), self.kernel)
-            self.op.forward(self.images, self.kernel, None, self.rows, None)
-            self.dev.add(self.rows.transpose(self.swap), y.reshape(self.y))
-        if b is not None:
-            self._bias(y, b, y)
+        self.dev.assign(w.reshape(self.w).swapaxes(1, 2), self.kernel)
+        for outs, offsets in self.chunks:
+            self.collect(x, offsets)
+            self.op.forward(self.images, self.kernel, b, self.rows, None)
+            self.dev.assign(self.rows.transpose(self.back), y.reshape(self.y)[:, :, outs])
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        for array in [dx] if add_w else [dx, dw]:
-            if array is not None:
-                self.dev.fill(array, 0)
-        self.dev.assign(dy.reshape(self.y), self.rows.transpose(self.swap))
-        for offset, met, outs in self.offsets if dx is not None or dw is not None else ():
-            if dw is not None:
-                self.collect(x, met, outs)
-                self.op.backward(self.images, self.kernel, self.rows, None, self.dkernel, None)
-                self.dev.add(self.dkernel, self._weights(dw, offset))
+        self.dev.assign(w.reshape(self.w).swapaxes(1, 2), self.kernel)
+        if dx is not None:
+            self.dev.fill(dx, 0)
+        for i, (outs, offsets) in enumerate(self.chunks):
+            self.dev.assign(dy.reshape(self.y)[:, :, outs], self.rows.transpose(self.back))
+            if dw is not None or db is not None:
+                self.collect(x, offsets)
+                dkernel = None if dw is None else self.dkernel
+                self.op.backward(self.images, self.kernel, self.rows, None, dkernel, db, i > 0, add_b or i > 0)
             if dx is not None:
-                self.dev.assign(self._weights(w, offset), self.kernel)
                 self.op.backward(self.images, self.kernel, self.rows, self.images, None, None)
-                self.scatter(dx, met, outs)
-        if db is not None:
-            self._db(dy, db, add=add_b)
+                self.scatter(dx, offsets)
+        if dw is not None:
+            place = self.dev.add if add_w else self.dev.assign
+            place(self.dkernel.swapaxes(1, 2), dw.reshape(self.w))
 
 
 class VolumeColumns(Volumes):
@@ -223,32 +240,22 @@ class VolumeColumns(Volumes):
 
     def __init__(self, dev: Device, x: Shape, out: Shape, window: Window):
         super().__init__(dev, x, out, window)
-        self.op, lead = dev.build(ops.Im2col((self.batch, x[1], *x[-2:]), self.flat)), len(self.out)
+        self.op, lead = dev.build(ops.Im2col((self.batch, self.channels, *x[-2:]), self.flat)), len(self.out)
         area = math.prod(self.flat.kernel)
-        self.columns = dev.empty((x[0], *self.out, x[1], area, *out[-2:]))
-        self.deal = (
-            0,
-            lead + 1,
-            lead + 2,
-            *range(1, lead + 1),
-            lead + 3,
-            lead + 4,
-        )  # (N, O..., C, k, OH, OW) → (N, C, k, O..., OH, OW)
-        self.whole = (*x[:2], *window.kernel[:lead], area, *out)
-
-    def _at(self, columns, offset: tuple[int, ...]):
-        return columns.reshape(self.whole)[(slice(None), slice(None), *offset)]
+        self.columns = dev.empty((x[0], *self.out, self.places, x[1], area, *out[-2:]))
+        # (N, O..., places, C, k, OH, OW) → (N, C, places, k, O..., OH, OW)
+        self.deal = 0, lead + 2, lead + 1, lead + 3, *range(1, lead + 1), lead + 4, lead + 5
+        self.whole = x[0], x[1], self.places, area, *out
 
     def forward(self, x, columns) -> None:
-        self.dev.fill(columns, 0)
-        for offset, met, outs in self.offsets:
-            self.collect(x, met, outs)
+        for outs, offsets in self.chunks:
+            self.collect(x, offsets)
             self.op.forward(self.images, self.columns)
-            self.dev.assign(self.columns.transpose(self.deal), self._at(columns, offset))
+            self.dev.assign(self.columns.transpose(self.deal), columns.reshape(self.whole)[:, :, :, :, outs])
 
     def backward(self, dcolumns, dx) -> None:
         self.dev.fill(dx, 0)
-        for offset, met, outs in self.offsets:
-            self.dev.assign(self._at(dcolumns, offset), self.columns.transpose(self.deal))
+        for outs, offsets in self.chunks:
+            self.dev.assign(dcolumns.reshape(self.whole)[:, :, :, :, outs], self.columns.transpose(self.deal))
             self.op.backward(self.columns, self.images)
-            self.scatter(dx, met, outs)
+            self.scatter(dx, offsets)

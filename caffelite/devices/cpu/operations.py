@@ -1,14 +1,14 @@
 """The CPU's operations by kernels of our own and BLAS."""
 
+import math
+
 import numpy as np
 
-from .. import ops
+from .. import algorithms, ops
 from . import blas
 from .kernels import convolution, dense, dropout, scores
 from .memory import Memory
 from .registry import implements
-
-TILE_BYTES = 512 * 1024  # rows and columns that stay in a core's second-level cache
 
 
 class InnerProduct:
@@ -73,20 +73,9 @@ class Convolution:
     def __init__(self, device: Memory, op: ops.Convolution):
         self._device, self._fn = device, blas.address(device.dtype.name)
         self._x, self._y = x, y = op.x, op.y
-        (kh, kw), (sh, _), _, (dh, _) = op.window
-        self._weights = y[1] * x[1] // op.groups * kh * kw
-        row_length, itemsize, out_h, out_w = x[1] // op.groups * kw, device.dtype.itemsize, y[2], y[3]
-
-        def held(tile: int) -> tuple[int, int]:
-            """How deep the shifted rows of a tile are, and how many numbers they and their columns are."""
-            depth = -(-((tile - 1) * sh + (kh - 1) * dh + 1) // sh)
-            return depth, row_length * (sh * depth + kh * tile) * out_w
-
-        tile = out_h
-        while tile > 1 and held(tile)[1] * itemsize > TILE_BYTES:
-            tile = (tile + 1) // 2
-        depth, self._held = held(tile)
-        self._geometry = (tile, depth, *op.window, op.groups)
+        self._weights = y[1] * x[1] // op.groups * math.prod(op.window.kernel)
+        tile = algorithms.column_tile(x[1] // op.groups, y[2:], op.window, device.dtype.itemsize)
+        self._held, self._geometry = tile.size, (tile.rows, tile.depth, *op.window, op.groups)
         self._none = np.empty(0, device.dtype)
 
     def _space(self, weights: int) -> tuple[np.ndarray, np.ndarray]:
