@@ -126,6 +126,7 @@ class Augmentation(Layer):
 
     def need_vectors(self, bottoms: list[Shape], i: int) -> None:
         """A bottom of the numbers of coefficients.py."""
+        require.fits(self, bottoms, 0, bool(bottoms[0]), "N×...", "has no samples")
         count = bottoms[0][0]
         if bottoms[i][:2] != (count, len(NAMES)) or math.prod(bottoms[i][2:]) != 1:
             raise self.bottom_error(i, "does not fit", expected=[count, len(NAMES), 1, 1], found=list(bottoms[i]))

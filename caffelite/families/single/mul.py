@@ -35,7 +35,7 @@ class Mul(ArrayLayer):
             expected = f"axes as {list(a)}, or 1"
             raise self.error("mul_shape does not fit", "mul_shape", 0, expected=expected, found=list(b))
         # where the first bottom's first axis is that of the samples
-        self.couples_samples = len(bottoms) > 1 and not (len(a) == len(b) and a[0] == b[0]) or len(b) > len(a)
+        self.couples_samples = len(bottoms) > 1 and not (len(a) == len(b) and a[:1] == b[:1]) or len(b) > len(a)
         return [tuple(max(pair) for pair in zip(first, second, strict=True))]
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:

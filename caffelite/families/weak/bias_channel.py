@@ -35,7 +35,7 @@ class BiasChannel(ArrayLoss):
         n, self.channels, *size = require.images(self, bottoms)
         pixels = self.p.label_type == pb.BiasChannelParameter.PIXEL
         wrong = math.prod(bottoms[1]) != n * math.prod(size) if pixels else math.prod(bottoms[1][2:]) != 1
-        if wrong or bottoms[1][0] != n:
+        if wrong or bottoms[1][:1] != (n,):
             expected = f"[{n}, 1, {size[0]}, {size[1]}]" if pixels else f"[{n}, L, 1, 1]"
             raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
         return [bottoms[0]]

@@ -3,6 +3,7 @@
 from types import ModuleType
 from typing import Any
 
+from ...layers import require
 from ...layers.arrays import ArrayLayer
 from ...layers.layer import Shape, register
 
@@ -26,6 +27,7 @@ class UniqueLabel(ArrayLayer):
             raise self.error("a bad max_labels", "max_labels", expected=expected, found=self.p.max_labels)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.fits(self, bottoms, 0, bool(bottoms[0]), "N×...", "has no samples")
         if len(bottoms[0]) > 1 and bottoms[0][1] != 1:
             raise self.bottom_error(0, "has several channels", expected="1", found=bottoms[0][1])
         return [(bottoms[0][0], self.p.max_labels, 1, 1)]
