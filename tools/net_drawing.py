@@ -122,7 +122,7 @@ class Drawing:
         self.rng = random.Random(f"{seed} {attempt}")
         self.net = RandomNet(seed)
         self.shapes: dict[str, Shape] = {}  # of the blobs that later layers may read
-        sides = self.rng.choice(((5, 4), (6, 6), (8, 7), (1, 1), (3, 9)))
+        sides = self.rng.choice(((5, 4), (6, 6), (8, 7), (1, 1), (3, 9), (2, 4, 3)))
         self.image = (self.rng.choice((1, 2, 2, 4)), self.rng.choice(CHANNELS), *sides)
 
     def draw(self) -> RandomNet:
