@@ -209,7 +209,7 @@ class Sweep:
             lines = [line for line in tail.splitlines() if line.strip()] or ["exit status 2"]
             self._record(trial, rung, failure(lines[-1].removeprefix("caffelite: ")))
             return False
-        if self._attempts[trial.name] < ATTEMPTS:
+        if self._attempts.get(trial.name, 0) < ATTEMPTS:
             log.warning("%s ended with status %d; it runs again from its newest snapshot", trial.name, status)
             return True
         remedy = f"see {trial.run_folder / files.LOG}; then continue: caffelite sweep -resume {quoted(self.folder)}"

@@ -15,7 +15,7 @@ from caffelite.parallel.transports import star
 from caffelite.runs import registry
 from caffelite.runs.lock import FolderLock
 from caffelite.sweep import sweep as sweeps
-from caffelite.sweep.results import SettingResult, SweepResults, TrialResult, picture
+from caffelite.sweep.results import END, SettingResult, SweepResults, TrialResult, picture
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "sweep"]
 FIXED = ("max_iter=1500", "test_interval=500", "snapshot=100", "snapshot_keep=2", "display=500")
@@ -127,6 +127,15 @@ def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
     with pytest.raises(sweeps.CaffeliteError, match="trial_1 ended 3 times with status -9"):
         sweeps.Sweep(definition, folder / "mine").run()
+
+
+def test_a_trial_of_an_earlier_session_runs_again(folder):
+    """One that was started by a session of the sweep that was killed, and is killed itself while this one waits."""
+    definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
+    resumed = sweeps.Sweep(definition, folder / "mine")
+    resumed._settings = resumed._sampler.propose([])
+    [trial] = resumed._trials(1)
+    assert resumed._ended((trial, END), -9, "")
 
 
 # What is refused
