@@ -15,6 +15,7 @@ from tiny_project import NET, SOLVER
 
 from caffelite.cli.queue import submit
 from caffelite.errors import CaffeliteError
+from caffelite.parallel.transports import star
 from caffelite.runs import folder as files, lock, registry
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
@@ -125,6 +126,8 @@ def test_a_job_fails_with_the_one_before_it(root, scheduler):
         (Slots((0, 1), 1), ["gpu 0"], ["any", "any"], ["gpu 1", ""]),
         (Slots((0, 1, 2), 1), ["gpu 0"], ["0,1", "any", "any"], ["", "gpu 2", ""]),
         (Slots((0, 1), 1), [], ["all", "any"], ["gpu 0,1", ""]),
+        (Slots((0, 1, 0), 1), ["gpu 1"], ["any", "any", "any"], ["gpu 0", "gpu 0", ""]),
+        (Slots((0, 1, 0, 1), 1), ["gpu 0"], ["any", "all", "any"], ["gpu 1", "gpu 0,1", ""]),
         (Slots((), 1), [], ["any", "", "none"], ["cpu", "", "none"]),
         (Slots((), 2), ["cpu"], ["", ""], ["cpu", ""]),
     ],
@@ -141,6 +144,20 @@ def test_one_scheduler_works_in_a_root(root, scheduler):
     scheduler.close()
     assert edit.serving(root) is None
     Scheduler(root, Local(Slots())).close()
+
+
+def test_a_job_belongs_to_the_nearest_scheduler_above_it(root, scheduler):
+    """As a trial of a sweep that runs its trials itself below a folder whose jobs another process starts."""
+    (root / "below").mkdir()
+    one, two = add(root / "below"), add(root / "below")
+    with closing(Scheduler(root / "below", Local(Slots(cpu=1)))) as nearest:
+        assert not scheduler.step() and scheduler.idle()
+        assert [each.id for each in nearest.step()] == [one.id]
+        other = add(root)
+        assert [each.id for each in scheduler.step()] == [other.id], "its slot is free"
+        wait(root, one.id, job.FINISHED)
+        wait(root, other.id, job.FINISHED)
+    assert [each.id for each in scheduler.step()] == [two.id]
 
 
 def test_a_running_job_is_not_started_again(root, scheduler):
@@ -301,6 +318,52 @@ def test_a_sweep_joins_the_queue(root, scheduler):
     every = job.jobs(root)
     assert [each.folder.name for each in every] == ["trial_1_run", "trial_2_run"]
     assert {each.state for each in every} == {job.FINISHED}
+
+
+@pytest.fixture
+def sweep(root) -> Sweep:
+    """Two trials of two iterations, which the sweep runs itself."""
+    test = "test_iter: 1 test_interval: 2 test_initialization: false"
+    (root / "solver.prototxt").write_text(f"{SOLVER} {test}")
+    definition = SweepConfig(RunConfig("solver.prototxt", overrides=("max_iter=2",)), ("base_lr=0.01,0.02",))
+    return Sweep(definition, root / "trials")
+
+
+def without_locks(*_):
+    raise OSError(38, "no locks")
+
+
+@pytest.mark.slow
+def test_a_sweep_where_the_file_system_has_no_locks(root, sweep, monkeypatch):
+    start = "import fcntl\ndef without(*_): raise OSError(38, '')\nfcntl.flock = without\n"
+    command = star.command
+    monkeypatch.setattr(star, "command", lambda words: [start + w if "main()" in w else w for w in command(words)])
+    monkeypatch.setattr(lock.fcntl, "flock", without_locks)
+    assert [row.mean is not None for row in sweep.run().rows] == [True, True]
+    assert {each.state for each in job.jobs(root)} == {job.FINISHED}
+
+
+def test_a_released_lock_is_free_without_locks(root, monkeypatch):
+    monkeypatch.setattr(lock.fcntl, "flock", without_locks)
+    held = lock.FileLock(root / files.LOCK)
+    assert lock.is_held(root)
+    held.release()
+    assert not lock.is_held(root)
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    lock.FileLock(root / files.LOCK).describe({"process": child.pid})
+    assert not lock.is_held(root), "its process has ended"
+
+
+@pytest.mark.slow
+def test_a_trial_whose_process_never_began_starts_anew(root, sweep):
+    """Its scheduler took the record of the job, and both were killed then."""
+    (root / "trials").mkdir()
+    edit.submit_run(root / "trials", RunConfig("solver.prototxt", record="trials/trial_1_run"))
+    [lost] = job.jobs(root)
+    job.begin_accepted(lost.id)
+    assert sweep.run().complete
+    assert lost.id not in [each.id for each in job.jobs(root)]
 
 
 def test_the_end_of_the_last_job_is_reported(root, scheduler, caplog):
