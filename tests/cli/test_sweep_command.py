@@ -167,6 +167,18 @@ def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
         sweeps.Sweep(definition, folder / "mine").run()
 
 
+def test_trials_run_on_the_devices_named(folder, monkeypatch):
+    """A number that comes twice takes two at a time."""
+    commands = []
+    script = [sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(2)"]
+    monkeypatch.setattr(star, "command", lambda words: commands.append(words) or script)
+    definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.03,0.05",))
+    sweeps.Sweep(definition, folder / "mine", [0, 1, 0]).run()
+    assert [words[-1] for words in commands] == ["--gpu=0", "--gpu=1", "--gpu=0"]
+    sweeps.Sweep(definition, folder / "other", [None]).run()
+    assert not any(word.startswith("--gpu") for words in commands[3:] for word in words)
+
+
 def test_a_trial_of_an_earlier_session_runs_again(folder):
     """One that was started by a session of the sweep that was killed, and is killed itself while this one waits."""
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))

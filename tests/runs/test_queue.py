@@ -126,6 +126,7 @@ def test_a_job_fails_with_the_one_before_it(root, scheduler):
         (Slots((0, 1), 1), ["gpu 0"], ["any", "any"], ["gpu 1", ""]),
         (Slots((0, 1, 2), 1), ["gpu 0"], ["0,1", "any", "any"], ["", "gpu 2", ""]),
         (Slots((0, 1), 1), [], ["all", "any"], ["gpu 0,1", ""]),
+        (Slots((0, 1, 0), 1), [], ["any", "any", "any", "any"], ["gpu 0", "gpu 1", "gpu 0", ""]),
         (Slots((0, 1, 0), 1), ["gpu 1"], ["any", "any", "any"], ["gpu 0", "gpu 0", ""]),
         (Slots((0, 1, 0, 1), 1), ["gpu 0"], ["any", "all", "any"], ["gpu 1", "gpu 0,1", ""]),
         (Slots((), 1), [], ["any", "", "none"], ["cpu", "", "none"]),

@@ -103,26 +103,27 @@ class Free:
     """The slots that are free. used: those of running jobs, as in "gpu 0,1" or "cpu"."""
 
     def __init__(self, slots: Slots, used: Sequence[str]):
-        taken = [number for text in used if text.startswith("gpu ") for number in _gpu_ids(text.removeprefix("gpu "))]
-        self._all = set(slots.gpus)
-        self._gpus = Counter(slots.gpus) - Counter(taken)  # jobs for which each has room
+        gpus = (_gpu_ids(text.removeprefix("gpu ")) for text in used if text.startswith("gpu "))
+        self._taken = Counter(number for each in gpus for number in each)  # how many jobs each has
+        self._room = Counter(slots.gpus)  # for how many
         self._cpu = slots.cpu - sum(text == CPU for text in used)
 
     def take(self, gpus: str) -> str:
         """Takes a slot and returns it; "" where none is free. GPUs that a job of several waits for are kept for it."""
         if gpus == FREE:
             return FREE
-        if not gpus or not self._all:
+        if not gpus or not self._room:
             self._cpu -= 1
             return CPU if self._cpu >= 0 else ""
+        free = {number for number, most in self._room.items() if self._taken[number] < most}
         if gpus == ANY:
-            if not self._gpus:
+            if not free:
                 return ""
-            chosen = {min(self._gpus, key=lambda number: (-self._gpus[number], number))}
+            chosen = {min(free, key=lambda number: (self._taken[number], number))}
         else:
-            chosen = self._all if gpus == ALL else _gpu_ids(gpus)
-        complete = chosen & self._all <= self._gpus.keys()
-        self._gpus -= Counter(chosen)
+            chosen = set(self._room) if gpus == ALL else _gpu_ids(gpus)
+        complete = chosen & self._room.keys() <= free
+        self._taken.update(chosen)
         return f"gpu {','.join(map(str, sorted(chosen)))}" if complete else ""
 
 
