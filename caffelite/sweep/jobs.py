@@ -126,6 +126,9 @@ def _result(one: Job) -> tuple[int, str] | None:
     """(exit status, last line of its output) of a job; None where it has not ended. One that someone stopped counts as
     failed."""
     now = job.read(one.folder)
+    if now is None:  # also for an instant, while its process renames the folder of an earlier run
+        time.sleep(PERIOD)
+        now = job.read(one.folder)
     if now is None:
         return 2, "its job was removed"
     if now.state in job.PENDING:

@@ -21,6 +21,7 @@ from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.local import Free, Local, Slots
 from caffelite.runs.queue.scheduler import Scheduler
+from caffelite.sweep import jobs as trials_as_jobs
 from caffelite.sweep.config import SweepConfig
 from caffelite.sweep.sweep import Sweep
 
@@ -354,6 +355,16 @@ def test_a_released_lock_is_free_without_locks(root, monkeypatch):
     child.wait()
     lock.FileLock(root / files.LOCK).describe({"process": child.pid})
     assert not lock.is_held(root), "its process has ended"
+
+
+def test_a_trial_that_renames_an_earlier_folder_goes_on(root, monkeypatch):
+    """Its job is not in the folder for an instant; only one that stays away was removed."""
+    each, read, answers = add(root), job.read, [None]
+    monkeypatch.setattr(job, "read", lambda folder: answers.pop() if answers else read(folder))
+    assert trials_as_jobs._result(each) is None
+    job.record_end(each.folder, each.id, job.STOPPED, "cancelled")
+    edit.remove(root, each.id)
+    assert trials_as_jobs._result(each) == (2, "its job was removed")
 
 
 @pytest.mark.slow
