@@ -13,7 +13,7 @@ import pytest
 
 from caffelite import stored
 from caffelite.parallel.transports import star
-from caffelite.runs import registry
+from caffelite.runs import folder as files, registry
 from caffelite.runs.lock import FolderLock
 from caffelite.sweep import sweep as sweeps
 from caffelite.sweep.results import END, SettingResult, SweepResults, TrialResult, picture
@@ -165,6 +165,20 @@ def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
     with pytest.raises(sweeps.CaffeliteError, match="trial_1 ended 3 times with status -9"):
         sweeps.Sweep(definition, folder / "mine").run()
+
+
+@pytest.mark.parametrize("tests, known", [(("0,1.5",), False), (("0,1.5", "10,0.5"), True)])
+def test_a_trial_that_stops_before_the_test_at_its_rung(folder, call, tests, known):
+    """It has reached the rung's iteration, but has no score of it yet."""
+    assert call("train", "-solver", "solver.prototxt", "-iterations", 10, "-record", "t_run").status == 0
+    run = stored.read("t_run/run.json", stored.ANY)
+    run["sessions"][-1]["outcome"] |= {"kind": registry.PAUSED, "reason": "", "iteration": 10}
+    files.write_json(folder / "t_run/run.json", run)
+    rows = [f"{iteration},1,test,,,{loss}" for iteration, loss in (text.split(",") for text in tests)]
+    (folder / "t_run/metrics.csv").write_text("\n".join(["iteration,seconds,phase,rate,smoothed_loss,loss", *rows, ""]))
+    trial = sweeps.Trial(1, (), 1, "t", folder, sweeps.config.RunConfig("solver.prototxt"))
+    result = trial.result(sweeps.Score("loss", 0, True, "last"), 10)
+    assert (result and result.score) == (0.5 if known else None)
 
 
 def test_trials_run_on_the_devices_named(folder, monkeypatch):
