@@ -108,7 +108,7 @@ class Jobs:
         return earlier
 
     def _cancel(self, one: Job, manner: str = edit.PAUSE) -> None:
-        children = self._scheduler.children if self._scheduler else ()
+        children = self._scheduler.children.values() if self._scheduler else ()
         with contextlib.suppress(CaffeliteError):  # it has ended
             edit.cancel(self._root, one.id, manner, children)
 

@@ -18,7 +18,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.parallel.transports import star
 from caffelite.runs import folder as files, lock, registry
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import edit, job
+from caffelite.runs.queue import edit, job, process
 from caffelite.runs.queue.local import Free, Local, Slots
 from caffelite.runs.queue.scheduler import Scheduler
 from caffelite.sweep import jobs as trials_as_jobs
@@ -376,6 +376,27 @@ def test_a_trial_whose_process_never_began_starts_anew(root, sweep):
     job.begin_accepted(lost.id)
     assert sweep.run().complete
     assert lost.id not in [each.id for each in job.jobs(root)]
+
+
+def test_a_process_that_is_about_to_end_is_no_foreign_job(root, scheduler, monkeypatch, caplog):
+    """It was killed before it began: its lock is free, and its end is still to be collected."""
+    script = "import os, time; os.close(int(os.environ['LOCK'])); time.sleep(2); os.abort()"
+    start = process.start
+
+    def started(job, held, words, slot, environment, bounds):
+        command = [sys.executable, "-c", script]
+        return start(job, held, command, slot, {**environment, "LOCK": str(held.fileno())}, bounds)
+
+    monkeypatch.setattr(process, "start", started)
+    each = add(root)
+    assert scheduler.step()
+    while edit.find(root, each.id).state == job.RUNNING:
+        time.sleep(0.02)
+    assert not scheduler.step() and not caplog.text
+    while scheduler.children:
+        scheduler.step()
+        time.sleep(0.02)
+    assert edit.find(root, each.id).reason == "its process ended with status -6"
 
 
 def test_the_end_of_the_last_job_is_reported(root, scheduler, caplog):

@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,8 +90,8 @@ class Local(Engine):
             if ended:
                 log.info("Job %s: %s%s", id, ended.state, f": {ended.reason}" if ended.reason else "")
 
-    def children(self) -> Collection[int]:
-        return {child.pid for child, _ in self._children.values()}
+    def children(self) -> Mapping[str, int]:
+        return {id: child.pid for id, (child, _) in self._children.items()}
 
     def close(self) -> None:
         for child, _ in self._children.values():  # so that none stays a zombie

@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,7 +64,7 @@ class Scheduler:
             if each.state != job.QUEUED or each.slurm:
                 continue
             if not each.accepted:
-                if str(each.folder) not in self._reported:
+                if each.id not in self.children and str(each.folder) not in self._reported:
                     self._reported.add(str(each.folder))
                     log.warning("Job %s in %s does not start: %s", each.id, each.folder, each.reason)
                 continue
@@ -87,8 +87,8 @@ class Scheduler:
         return not any(map(self._serves, pending)) and not self.children
 
     @property
-    def children(self) -> Collection[int]:
-        """The processes of jobs that started here, whose ends are still to be collected."""
+    def children(self) -> Mapping[str, int]:
+        """The processes of jobs that started here, by id of the job, whose ends are still to be collected."""
         return self._engine.children()
 
     def close(self) -> None:
@@ -150,9 +150,9 @@ class Engine:
         OSError, CaffeliteError for what keeps this job from starting."""
         raise NotImplementedError
 
-    def children(self) -> Collection[int]:
-        """The processes of jobs that started here, whose ends are still to be collected."""
-        return ()
+    def children(self) -> Mapping[str, int]:
+        """The processes of jobs that started here, by id of the job, whose ends are still to be collected."""
+        return {}
 
     def close(self) -> None:
         """The scheduler gives up the queue; running jobs continue."""
