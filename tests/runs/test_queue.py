@@ -203,6 +203,18 @@ def test_a_killed_job_is_seen_at_once(root, scheduler):
     assert registry.state(each.folder) != registry.QUEUED
 
 
+def test_who_started_a_job_ends_it_on_every_system(root, scheduler, monkeypatch):
+    """Others find its process by the files that it has open, which not every system shows."""
+    monkeypatch.setattr(lock, "holds", lambda process, file: False)
+    each = submit(root, ["train", "-solver=solver.prototxt", "-set", "max_iter=100000000"])
+    scheduler.step()
+    wait(root, each.id, job.RUNNING)
+    with pytest.raises(CaffeliteError, match="is not known"):
+        edit.cancel(root, each.id, edit.KILL)
+    edit.cancel(root, each.id, edit.KILL, scheduler.children.values())
+    assert wait(root, each.id, job.KILLED).reason == registry.ON_REQUEST
+
+
 def test_the_error_of_a_command_is_the_reason(root, scheduler):
     each = submit(root, ["dataset", "info", "nosuch_lmdb"])
     scheduler.step()
