@@ -60,7 +60,8 @@ def watch(clock: Clock) -> None:
         importlib.import_module(f"{kernels.__name__}.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)
     ]
     compiled = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
-    called = {name for function in compiled for name in function.py_func.__code__.co_names}  # by compiled code
+    bodies = [value.py_func.__globals__["body__"] for value in compiled if "body__" in value.py_func.__globals__]
+    called = {name for value in (*compiled, *bodies) for name in value.py_func.__code__.co_names}  # by compiled code
     for module in modules:
         for name, value in list(vars(module).items()):
             if isinstance(value, Dispatcher) and name not in called:

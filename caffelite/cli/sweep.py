@@ -136,19 +136,19 @@ def sweep(
     start()
     from ..runs.open_net import gpus, read_solver
     from ..runs.queue.slurm import SlurmOptions
-    from ..sweep import config, jobs as processes
+    from ..sweep import config, jobs as trials
     from ..sweep.sweep import Sweep
 
     definition = config.read(resume) if resume else _definition(jobs, run, values)
     cluster = None if engine is None else SlurmOptions(**engine)
     gpu_ids = [] if cluster else gpus(run["gpus"] or definition.base.gpus, read_solver(definition.base).message)
-    stop = processes.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
+    stop = trials.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
     devices = [gpu_ids[i % len(gpu_ids)] if gpu_ids else None for i in range(jobs or len(gpu_ids) or 1)]
     folder = resume or values["folder"] or _default_folder(definition)
     root = _queue(folder, queued, jobs) if cluster is None else None
     if not gpu_ids and not resume and not root and cluster is None:
         definition = dataclasses.replace(definition, threads=max(1, len(usable_cores()) // len(devices)))
-    with processes.stopping(stop):
+    with trials.stopping(stop):
         results = Sweep(definition, folder, devices, stop, repeat_failed, root, cluster).run()
     _show(results, folder, as_json)
     if out:
@@ -157,7 +157,7 @@ def sweep(
         options.write_picture(out, picture(results, form, folder.name))
     if stop.number or not results.complete:
         click.echo(f"To continue: caffelite sweep -resume {quoted(folder)}", err=True)
-        sys.exit(128 + stop.number if stop.number == signal.SIGTERM else 0)
+        sys.exit(128 + stop.number if stop.number in (signal.SIGTERM, signal.SIGHUP) else 0)
     if not results.best:
         click.echo("No trial has a score", err=True)
         sys.exit(1)

@@ -17,6 +17,7 @@ from . import folder as files
 
 ATTEMPTS, PAUSE = 20, 0.01  # a reader that looks at the lock holds it for an instant
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
+_HOLDER = {"process": int, "host": str, "locked": bool}
 
 
 class HeldByAnother(CaffeliteError):
@@ -28,8 +29,9 @@ class FileLock:
 
     The descriptor is closed in every child: one that is started (close-on-exec) and one that is forked. So the lock
     ends with the process that took it, and a child that outlives it does not hold it. ``works`` is False where the file
-    system has no locks. descriptor: one that this process inherited with its lock; else the file is opened. Errors:
-    HeldByAnother; OSError where the file cannot be written.
+    system has no locks; it counts as held there from the writing of its file to its release, while the process lives.
+    descriptor: one that this process inherited with its lock; else the file is opened. Errors: HeldByAnother; OSError
+    where the file cannot be written.
     """
 
     def __init__(self, path: Path, content: dict[str, Any] | None = None, descriptor: int | None = None):
@@ -37,6 +39,7 @@ class FileLock:
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
             self._descriptor = descriptor
+            self._acquire()  # it has the lock already, where there are locks
             _held.add(self)
             return
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
@@ -55,7 +58,7 @@ class FileLock:
                 return
             except OSError as error:
                 if error.errno not in _BUSY:
-                    self.works = False  # the state of a run then follows from its heartbeat
+                    self.works = False
                     return
                 if attempt == ATTEMPTS - 1:
                     raise HeldByAnother(f"another process holds {self._path}") from None
@@ -63,7 +66,7 @@ class FileLock:
 
     def describe(self, content: dict[str, Any]) -> None:
         """Writes the holder's process and host, and ``content``. Errors: OSError."""
-        holder = {"process": os.getpid(), "host": socket.gethostname()} | content
+        holder = {"process": os.getpid(), "host": socket.gethostname(), **content, "locked": self.works}
         text = json.dumps(holder).encode() + b"\n"
         os.pwrite(self._descriptor, text, 0)
         os.ftruncate(self._descriptor, len(text))
@@ -82,8 +85,11 @@ class FileLock:
         """Releases the lock; safe to call twice."""
         descriptor, self._descriptor = self._descriptor, -1
         _held.discard(self)
-        if descriptor >= 0:
-            os.close(descriptor)
+        if descriptor < 0:
+            return
+        if not self.works and stored.read(self._path, _HOLDER).get("process") == os.getpid():
+            os.ftruncate(descriptor, 0)
+        os.close(descriptor)
 
 
 class FolderLock(FileLock):
@@ -109,7 +115,8 @@ os.register_at_fork(after_in_child=_release_in_child)
 
 
 def is_held(folder: Path, name: str = files.LOCK) -> bool:
-    """Whether a process holds the lock of a folder; False where there is no lock file, or no locks are supported."""
+    """Whether a process holds the lock of a folder; False where there is no lock file. Where no locks are supported, a
+    process of another host is not seen."""
     try:
         descriptor = inputs.open_descriptor(folder / name)
     except OSError:
@@ -117,9 +124,20 @@ def is_held(folder: Path, name: str = files.LOCK) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno in _BUSY
+        return error.errno in _BUSY or _lives(folder / name)
     finally:
         os.close(descriptor)
+    return False
+
+
+def _lives(file: Path) -> bool:
+    """Whether a process of this host lives that took a lock where the file system has none."""
+    holder = stored.read(file, _HOLDER)
+    if holder.get("locked", True) or holder.get("host") != socket.gethostname():
+        return False
+    with suppress(OSError):
+        os.kill(holder.get("process") or 0, 0)
+        return "process" in holder
     return False
 
 

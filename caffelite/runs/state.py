@@ -25,8 +25,8 @@ def made(name: str) -> Path:
     write it."""
     path = folder() / name
     with reporting(f"write {path}", REMEDY):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in (path.parent, path):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = each.stat()
             if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
                 raise CaffeliteError(f"other users can write {each}", expected="mode 700, owned by you", remedy=REMEDY)

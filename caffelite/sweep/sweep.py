@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from ..runs.config import RunConfig
 from ..runs.lock import FolderLock
 from ..runs.open_net import read_solver
 from ..runs.queue.job import ANY
+from ..runs.queue.local import Local, Slots
 from ..runs.queue.scheduler import Scheduler
 from ..runs.queue.slurm import Slurm, SlurmOptions
 from ..runs.tracking import open_trackers
@@ -26,7 +28,7 @@ from ..training import epochs, nets
 from ..training.nets import NetSpec
 from . import config, space
 from .config import OPTUNA, SweepConfig
-from .jobs import PERIOD, Item, Jobs, Processes, QueuedJobs, Stop
+from .jobs import PERIOD, Item, Jobs, Stop
 from .results import SettingResult, SweepResults, TrialResult, promoted, ranked, rungs
 from .space import CHOICE, INT, LOG, Axis, Setting
 from .trials import Score, Trial, failure
@@ -47,8 +49,8 @@ class Sweep:
     definition: written to the folder where it is new. devices: where trials run, one at a time on each entry: the
     number of a GPU, or None for the CPU. stop: ends the sweep, by a signal or after a time. repeat_failed: trials that
     failed in an earlier session run again. queue: the root of the queue that runs the trials, one GPU each where
-    ``devices`` has GPUs; None: processes of the sweep run them, or a cluster does. cluster: what each trial requests of
-    SLURM; None: none runs there. Errors: CaffeliteError for every mistake that can be
+    ``devices`` has GPUs; None: one in the sweep's folder, of which this process is the scheduler. cluster: what each
+    trial requests of SLURM; None: none runs there. Errors: CaffeliteError for every mistake that can be
     known before the first trial; a folder that another sweep uses, or that holds another definition.
     """
 
@@ -80,13 +82,13 @@ class Sweep:
             return self._run(jobs)
 
     def _jobs(self) -> Jobs:
-        """What runs the trials: processes of this one, a queue, or a cluster through a queue in the sweep's folder."""
         if self._cluster:
-            scheduler = Scheduler(self.folder, Slurm(self._cluster))
-            return QueuedJobs(self.folder, "", scheduler)
+            return Jobs(self.folder, "", Scheduler(self.folder, Slurm(self._cluster)))
+        gpus = tuple(number for number in self._devices if number is not None)
         if self._queue:
-            return QueuedJobs(self._queue, ANY if self._devices[0] is not None else "")
-        return Processes(self._devices, self.config.threads)
+            return Jobs(self._queue, ANY if gpus else "")
+        engine = Local(Slots(gpus, len(self._devices)), self.config.threads)
+        return Jobs(self.folder, ANY if gpus else "", Scheduler(self.folder, engine), len(self._devices))
 
     def _run(self, jobs: Jobs) -> SweepResults:
         rows: dict[int, SettingResult] = {}
@@ -194,7 +196,10 @@ class Sweep:
             self._record(trial, rung, result)
             return None
         self._attempts[trial.name] = self._attempts.get(trial.name, 0) + 1
-        return trial.continuation(rung)
+        config = trial.continuation(rung)
+        if self.config.threads and config.data_threads is None and not (self._queue or self._cluster):
+            config = dataclasses.replace(config, data_threads=self.config.threads)
+        return config
 
     def _ended(self, item: Item, status: int, tail: str) -> bool:
         """Records the result of a trial whose process ended; True: it runs again."""
@@ -209,7 +214,7 @@ class Sweep:
             lines = [line for line in tail.splitlines() if line.strip()] or ["exit status 2"]
             self._record(trial, rung, failure(lines[-1].removeprefix("caffelite: ")))
             return False
-        if self._attempts[trial.name] < ATTEMPTS:
+        if self._attempts.get(trial.name, 0) < ATTEMPTS:
             log.warning("%s ended with status %d; it runs again from its newest snapshot", trial.name, status)
             return True
         remedy = f"see {trial.run_folder / files.LOG}; then continue: caffelite sweep -resume {quoted(self.folder)}"

@@ -112,23 +112,30 @@ class Trial:
         early = status.state == registry.STOPPED and status.reason.startswith("stopped early")
         if status.state == registry.FAILED:
             return TrialResult(None, done, status.state, status.reason)
-        if not complete and not early and done < rung:
+        tests = self._tests(score, rung)
+        untested = status.state == registry.STOPPED and rung not in tests  # a signal came before the test
+        if not complete and not early and (done < rung or untested):
             return None
-        value = self._score(score, rung)
+        value = _taken(list(tests.values()), score)
         reason = f"no test with a finite {score.name}" if value is None else ""
         return TrialResult(value, min(done, rung), status.state, reason)
 
-    def _score(self, score: Score, rung: int) -> float | None:
-        """The value of the last test until a rung, or of the best one."""
+    def _tests(self, score: Score, rung: int) -> dict[int, float]:
+        """The values of the tests until a rung, by iteration."""
         try:
             rows = history.read_tests(self.run_folder).get(score.net, [])
         except CaffeliteError:
-            return None
-        values = [row.values[score.name] for row in rows if score.name in row.values and row.iteration <= rung]
-        if score.take == "best":
-            finite = [value for value in values if math.isfinite(value)]
-            return (min if score.lowest else max)(finite, default=None)
-        return values[-1] if values and math.isfinite(values[-1]) else None
+            return {}
+        rows = [row for row in rows if score.name in row.values and row.iteration <= rung]
+        return {row.iteration: row.values[score.name] for row in rows}
+
+
+def _taken(values: list[float], score: Score) -> float | None:
+    """The last value, or the best one; None where it is not finite, or there is none."""
+    if score.take == "best":
+        finite = [value for value in values if math.isfinite(value)]
+        return (min if score.lowest else max)(finite, default=None)
+    return values[-1] if values and math.isfinite(values[-1]) else None
 
 
 def failure(reason: str) -> TrialResult:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from caffelite import stored
 from caffelite.parallel.transports import star
-from caffelite.runs import registry
+from caffelite.runs import folder as files, registry
 from caffelite.runs.lock import FolderLock
 from caffelite.sweep import sweep as sweeps
-from caffelite.sweep.results import SettingResult, SweepResults, TrialResult, picture
+from caffelite.sweep.results import END, SettingResult, SweepResults, TrialResult, picture
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "sweep"]
 FIXED = ("max_iter=1500", "test_interval=500", "snapshot=100", "snapshot_keep=2", "display=500")
@@ -55,7 +56,8 @@ def killed_sweep(*options):
 
 @pytest.mark.slow
 def test_a_killed_sweep_gives_the_same_table(folder, sweep):
-    """A trial that is killed runs on from its snapshot, and so do all after the sweep was killed."""
+    """A trial that is killed runs on from its snapshot; the one that runs when the sweep is killed goes on, and the
+    next session waits for it."""
     options = (*SETTINGS, *(word for text in FIXED for word in ("-set", text)))
     whole = sweep(*options, "-folder", "whole")
     assert whole.status == 0, whole.err
@@ -68,9 +70,48 @@ def test_a_killed_sweep_gives_the_same_table(folder, sweep):
     for name in ("results.csv", "results.json"):
         assert (folder / "broken" / name).read_bytes() == (folder / "whole" / name).read_bytes()
     runs = [registry.read(f"broken/trial_{number}_run") for number in (1, 2, 3)]
-    assert [run.state for run in runs] == ["finished"] * 3 and runs[0].sessions == 2
+    assert [run.state for run in runs] == ["finished"] * 3
+    assert [run.sessions for run in runs] == [2, 1, 1], "the trial of the killed sweep went on"
     again = sweep(*options, "-folder", "broken")
     assert again.out == whole.out and "trial_" not in again.err, "nothing is left to train"
+
+
+def stopped_sweep(folder, *signals):
+    """The exit status and the trials of a sweep of two trials at a time that receives signals."""
+    options = (*SETTINGS, "-set", "max_iter=100000000", "-set", "display=0", "-jobs", "2", "-folder", folder)
+    process = subprocess.Popen([*COMMAND, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def at_work():
+        beats = [stored.read(f"{folder}/trial_{number}_run/heartbeat.json", {"iteration": int}) for number in (1, 2)]
+        return all(beat.get("iteration") for beat in beats)
+
+    try:
+        wait_for(at_work)
+        for number in signals:
+            process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert b"Stopping the trials, each with a snapshot" in err
+    return process.returncode, [registry.read(f"{folder}/trial_{number}_run") for number in (1, 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_stops_all_trials_with_snapshots(folder, state_folder, number, status):
+    before = set(state_folder.rglob("*"))
+    returned, runs = stopped_sweep("mine", number)
+    assert returned == status and [run.label for run in runs] == ["paused", "paused"]
+    assert all(list(Path("mine").glob(f"trial_{number}_iter_*.solverstate")) for number in (1, 2))
+    assert not Path("mine/trial_3_run").exists()
+    assert set(state_folder.rglob("*")) - before <= {state_folder / "jobs"}, "no record of a job is left"
+
+
+@pytest.mark.slow
+def test_a_second_signal_kills_the_trials(folder):
+    returned, runs = stopped_sweep("mine", signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT)
+    assert returned and [run.label for run in runs] == ["killed", "killed"]
+    assert not any(os.path.exists(f"/proc/{run.process}") for run in runs)
 
 
 @pytest.mark.slow
@@ -120,13 +161,45 @@ def test_a_sweep_without_any_score_fails(folder, sweep):
 
 
 def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
-    monkeypatch.setattr(sweeps.Trial, "continuation", lambda self, rung: sweeps.config.RunConfig("solver.prototxt"))
-    monkeypatch.setattr(sweeps.config.RunConfig, "arguments", lambda self: ["--version", "||"])
-
     monkeypatch.setattr(star, "command", lambda words: [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
     with pytest.raises(sweeps.CaffeliteError, match="trial_1 ended 3 times with status -9"):
         sweeps.Sweep(definition, folder / "mine").run()
+
+
+@pytest.mark.parametrize("tests, known", [(("0,1.5",), False), (("0,1.5", "10,0.5"), True)])
+def test_a_trial_that_stops_before_the_test_at_its_rung(folder, call, tests, known):
+    """It has reached the rung's iteration, but has no score of it yet."""
+    assert call("train", "-solver", "solver.prototxt", "-iterations", 10, "-record", "t_run").status == 0
+    run = stored.read("t_run/run.json", stored.ANY)
+    run["sessions"][-1]["outcome"] |= {"kind": registry.PAUSED, "reason": "", "iteration": 10}
+    files.write_json(folder / "t_run/run.json", run)
+    rows = [f"{iteration},1,test,,,{loss}" for iteration, loss in (text.split(",") for text in tests)]
+    (folder / "t_run/metrics.csv").write_text("\n".join(["iteration,seconds,phase,rate,smoothed_loss,loss", *rows, ""]))
+    trial = sweeps.Trial(1, (), 1, "t", folder, sweeps.config.RunConfig("solver.prototxt"))
+    result = trial.result(sweeps.Score("loss", 0, True, "last"), 10)
+    assert (result and result.score) == (0.5 if known else None)
+
+
+def test_trials_run_on_the_devices_named(folder, monkeypatch):
+    """A number that comes twice takes two at a time."""
+    commands = []
+    script = [sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(2)"]
+    monkeypatch.setattr(star, "command", lambda words: commands.append(words) or script)
+    definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.03,0.05",))
+    sweeps.Sweep(definition, folder / "mine", [0, 1, 0]).run()
+    assert [words[-1] for words in commands] == ["--gpu=0", "--gpu=1", "--gpu=0"]
+    sweeps.Sweep(definition, folder / "other", [None]).run()
+    assert not any(word.startswith("--gpu") for words in commands[3:] for word in words)
+
+
+def test_a_trial_of_an_earlier_session_runs_again(folder):
+    """One that was started by a session of the sweep that was killed, and is killed itself while this one waits."""
+    definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
+    resumed = sweeps.Sweep(definition, folder / "mine")
+    resumed._settings = resumed._sampler.propose([])
+    [trial] = resumed._trials(1)
+    assert resumed._ended((trial, END), -9, "")
 
 
 # What is refused

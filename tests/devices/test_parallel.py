@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from caffelite.devices.cpu.kernels.parallel import body, launch
+from caffelite.devices.cpu.kernels.parallel import body, launch, loop
+
+STEP = 2
 
 
 @body
@@ -19,6 +21,13 @@ def _record(first, last, starts, scale, shift):
 @njit(nogil=True)
 def record(count, starts, scale, shift):
     launch(_record, count, (starts, scale, shift))
+
+
+@loop("starts.size // STEP")
+def record_one_of_two(first, last, starts, shift):
+    """starts: the first iteration of its thread."""
+    for i in range(first, last):
+        starts[i * STEP] = first + shift
 
 
 @pytest.fixture
@@ -51,3 +60,12 @@ def test_an_error_of_any_part_is_raised(two_threads):
     for iteration in (0, 7):
         with pytest.raises(ValueError, match="of an iteration"):
             record(8, np.zeros(8), 2.0, (iteration, 5))
+
+
+def test_a_loop_is_called_without_its_ends(two_threads):
+    starts = np.zeros(12)
+    record_one_of_two(starts, 1.0)
+    np.testing.assert_array_equal(starts, [1, 0, 1, 0, 1, 0, 4, 0, 4, 0, 4, 0])
+    assert record_one_of_two.__doc__ == "starts: the first iteration of its thread."
+    code = record_one_of_two.py_func.__code__
+    assert (code.co_filename, code.co_firstlineno) == (__file__, record.py_func.__code__.co_firstlineno + 5)

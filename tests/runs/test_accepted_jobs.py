@@ -1,7 +1,9 @@
 """Which jobs a scheduler starts: those that this user added, as they were added, within their bounds, once."""
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -138,6 +140,17 @@ def test_the_folder_of_records_must_be_the_users_own(root, tmp_path, monkeypatch
     with pytest.raises(CaffeliteError, match="other users can write"):
         edit.add(root, ["models"])
     assert not job.jobs(root)
+
+
+def test_a_new_folder_of_records_is_the_users_alone(root, tmp_path, monkeypatch):
+    """Also where new folders are writable for a group, as on systems whose users have groups of their own."""
+    monkeypatch.setenv(state.VARIABLE, str(tmp_path / "home/state"))
+    before = os.umask(0o002)
+    try:
+        assert state.made("jobs") == tmp_path / "home/state/jobs"
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "home/state").stat().st_mode) == 0o700
 
 
 def test_links_in_a_job_folder_lead_nowhere(root, scheduler, tmp_path):

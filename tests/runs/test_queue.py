@@ -15,11 +15,13 @@ from tiny_project import NET, SOLVER
 
 from caffelite.cli.queue import submit
 from caffelite.errors import CaffeliteError
+from caffelite.parallel.transports import star
 from caffelite.runs import folder as files, lock, registry
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import edit, job
+from caffelite.runs.queue import edit, job, process
 from caffelite.runs.queue.local import Free, Local, Slots
 from caffelite.runs.queue.scheduler import Scheduler
+from caffelite.sweep import jobs as trials_as_jobs
 from caffelite.sweep.config import SweepConfig
 from caffelite.sweep.sweep import Sweep
 
@@ -125,6 +127,9 @@ def test_a_job_fails_with_the_one_before_it(root, scheduler):
         (Slots((0, 1), 1), ["gpu 0"], ["any", "any"], ["gpu 1", ""]),
         (Slots((0, 1, 2), 1), ["gpu 0"], ["0,1", "any", "any"], ["", "gpu 2", ""]),
         (Slots((0, 1), 1), [], ["all", "any"], ["gpu 0,1", ""]),
+        (Slots((0, 1, 0), 1), [], ["any", "any", "any", "any"], ["gpu 0", "gpu 1", "gpu 0", ""]),
+        (Slots((0, 1, 0), 1), ["gpu 1"], ["any", "any", "any"], ["gpu 0", "gpu 0", ""]),
+        (Slots((0, 1, 0, 1), 1), ["gpu 0"], ["any", "all", "any"], ["gpu 1", "gpu 0,1", ""]),
         (Slots((), 1), [], ["any", "", "none"], ["cpu", "", "none"]),
         (Slots((), 2), ["cpu"], ["", ""], ["cpu", ""]),
     ],
@@ -141,6 +146,20 @@ def test_one_scheduler_works_in_a_root(root, scheduler):
     scheduler.close()
     assert edit.serving(root) is None
     Scheduler(root, Local(Slots())).close()
+
+
+def test_a_job_belongs_to_the_nearest_scheduler_above_it(root, scheduler):
+    """As a trial of a sweep that runs its trials itself below a folder whose jobs another process starts."""
+    (root / "below").mkdir()
+    one, two = add(root / "below"), add(root / "below")
+    with closing(Scheduler(root / "below", Local(Slots(cpu=1)))) as nearest:
+        assert not scheduler.step() and scheduler.idle()
+        assert [each.id for each in nearest.step()] == [one.id]
+        other = add(root)
+        assert [each.id for each in scheduler.step()] == [other.id], "its slot is free"
+        wait(root, one.id, job.FINISHED)
+        wait(root, other.id, job.FINISHED)
+    assert [each.id for each in scheduler.step()] == [two.id]
 
 
 def test_a_running_job_is_not_started_again(root, scheduler):
@@ -182,6 +201,18 @@ def test_a_killed_job_is_seen_at_once(root, scheduler):
     scheduler.step()
     scheduler.step()
     assert registry.state(each.folder) != registry.QUEUED
+
+
+def test_who_started_a_job_ends_it_on_every_system(root, scheduler, monkeypatch):
+    """Others find its process by the files that it has open, which not every system shows."""
+    monkeypatch.setattr(lock, "holds", lambda process, file: False)
+    each = submit(root, ["train", "-solver=solver.prototxt", "-set", "max_iter=100000000"])
+    scheduler.step()
+    wait(root, each.id, job.RUNNING)
+    with pytest.raises(CaffeliteError, match="is not known"):
+        edit.cancel(root, each.id, edit.KILL)
+    edit.cancel(root, each.id, edit.KILL, scheduler.children.values())
+    assert wait(root, each.id, job.KILLED).reason == registry.ON_REQUEST
 
 
 def test_the_error_of_a_command_is_the_reason(root, scheduler):
@@ -301,6 +332,83 @@ def test_a_sweep_joins_the_queue(root, scheduler):
     every = job.jobs(root)
     assert [each.folder.name for each in every] == ["trial_1_run", "trial_2_run"]
     assert {each.state for each in every} == {job.FINISHED}
+
+
+@pytest.fixture
+def sweep(root) -> Sweep:
+    """Two trials of two iterations, which the sweep runs itself."""
+    test = "test_iter: 1 test_interval: 2 test_initialization: false"
+    (root / "solver.prototxt").write_text(f"{SOLVER} {test}")
+    definition = SweepConfig(RunConfig("solver.prototxt", overrides=("max_iter=2",)), ("base_lr=0.01,0.02",))
+    return Sweep(definition, root / "trials")
+
+
+def without_locks(*_):
+    raise OSError(38, "no locks")
+
+
+@pytest.mark.slow
+def test_a_sweep_where_the_file_system_has_no_locks(root, sweep, monkeypatch):
+    start = "import fcntl\ndef without(*_): raise OSError(38, '')\nfcntl.flock = without\n"
+    command = star.command
+    monkeypatch.setattr(star, "command", lambda words: [start + w if "main()" in w else w for w in command(words)])
+    monkeypatch.setattr(lock.fcntl, "flock", without_locks)
+    assert [row.mean is not None for row in sweep.run().rows] == [True, True]
+    assert {each.state for each in job.jobs(root)} == {job.FINISHED}
+
+
+def test_a_released_lock_is_free_without_locks(root, monkeypatch):
+    monkeypatch.setattr(lock.fcntl, "flock", without_locks)
+    held = lock.FileLock(root / files.LOCK)
+    assert lock.is_held(root)
+    held.release()
+    assert not lock.is_held(root)
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    lock.FileLock(root / files.LOCK).describe({"process": child.pid})
+    assert not lock.is_held(root), "its process has ended"
+
+
+def test_a_trial_that_renames_an_earlier_folder_goes_on(root, monkeypatch):
+    """Its job is not in the folder for an instant; only one that stays away was removed."""
+    each, read, answers = add(root), job.read, [None]
+    monkeypatch.setattr(job, "read", lambda folder: answers.pop() if answers else read(folder))
+    assert trials_as_jobs._result(each) is None
+    job.record_end(each.folder, each.id, job.STOPPED, "cancelled")
+    edit.remove(root, each.id)
+    assert trials_as_jobs._result(each) == (2, "its job was removed")
+
+
+@pytest.mark.slow
+def test_a_trial_whose_process_never_began_starts_anew(root, sweep):
+    """Its scheduler took the record of the job, and both were killed then."""
+    (root / "trials").mkdir()
+    edit.submit_run(root / "trials", RunConfig("solver.prototxt", record="trials/trial_1_run"))
+    [lost] = job.jobs(root)
+    job.begin_accepted(lost.id)
+    assert sweep.run().complete
+    assert lost.id not in [each.id for each in job.jobs(root)]
+
+
+def test_a_process_that_is_about_to_end_is_no_foreign_job(root, scheduler, monkeypatch, caplog):
+    """It was killed before it began: its lock is free, and its end is still to be collected."""
+    script = "import os, time; os.close(int(os.environ['LOCK'])); time.sleep(2); os.abort()"
+    start = process.start
+
+    def started(job, held, words, slot, environment, bounds):
+        command = [sys.executable, "-c", script]
+        return start(job, held, command, slot, {**environment, "LOCK": str(held.fileno())}, bounds)
+
+    monkeypatch.setattr(process, "start", started)
+    each = add(root)
+    assert scheduler.step()
+    while edit.find(root, each.id).state == job.RUNNING:
+        time.sleep(0.02)
+    assert not scheduler.step() and not caplog.text
+    while scheduler.children:
+        scheduler.step()
+        time.sleep(0.02)
+    assert edit.find(root, each.id).reason == "its process ended with status -6"
 
 
 def test_the_end_of_the_last_job_is_reported(root, scheduler, caplog):

@@ -16,8 +16,7 @@ _HEADER = """\
 from math import exp, log, log1p, pow, sqrt, tanh
 import numpy as np
 from numba import njit
-from caffelite.devices.cpu.kernels.parallel import body as body__, launch as launch__
-from caffelite.devices.cpu.kernels.settings import kernel as kernel__
+from caffelite.devices.cpu.kernels.parallel import loop as loop__
 T = np.{dtype}
 
 @njit(inline="always")
@@ -48,13 +47,9 @@ def narrow__(x):  # to the nearest, even of equals; NaN to NaN
 """
 
 _KERNEL = """\
-@body__(distinct={distinct})
-def loop__(first__, last__, {arguments}):
-{loop}
-@kernel__
-def kernel({arguments}):
-    launch__(loop__, {count}, ({arguments},))
-"""
+@loop__("{count}", distinct={distinct})
+def kernel(first__, last__, {arguments}):
+{loop}"""
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -253,9 +253,10 @@ def _queued(root: str | Path, name: str) -> Job:
 # ending
 
 
-def cancel(root: str | Path, id: str, manner: str = PAUSE) -> Job:
+def cancel(root: str | Path, id: str, manner: str = PAUSE, children: Collection[int] = ()) -> Job:
     """Ends a job. A queued one does not start; a running one receives SIGTERM, upon which a training run writes a
-    snapshot, or is killed with all its processes (``manner`` = "kill").
+    snapshot, or is killed with all its processes (``manner`` = "kill"). children: processes of jobs that this one
+    started, which it knows on every system.
 
     Errors: it has ended; it runs on another host; SLURM has it, and refuses.
     """
@@ -274,7 +275,8 @@ def cancel(root: str | Path, id: str, manner: str = PAUSE) -> Job:
         raise CaffeliteError(f"job {target.id} has ended", found=target.state)
     if target.host != socket.gethostname():
         raise CaffeliteError(f"job {target.id} runs on another host", found=target.host)
-    if not lock.holds(target.process, target.folder / files.JOB_LOCK):  # a folder may name any process
+    known = target.process in children or lock.holds(target.process, target.folder / files.JOB_LOCK)
+    if not known:  # a folder may name any process
         raise CaffeliteError(f"the process of job {target.id} is not known", expected="a process of this user")
     if manner == PAUSE:
         _announce_pause(target)
@@ -339,7 +341,8 @@ def settle(ended: Job) -> None:
     if ended.is_run:
         with suppress(CaffeliteError, OSError):
             if registry.read(ended.folder).state == registry.QUEUED:
-                kind = registry.CANCELLED if ended.state == job.STOPPED else registry.FAILED
+                kinds = {job.STOPPED: registry.CANCELLED, job.KILLED: registry.KILLED}
+                kind = kinds.get(ended.state, registry.FAILED)
                 registry.record_before_start(ended.folder, registry.Outcome(kind, ended.reason))
 
 

@@ -6,15 +6,14 @@ import logging
 import os
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ... import stored
 from ...parallel.transports import star
 from ...system import usable_cores
-from .. import folder as files
 from ..limits import Bounds
 from ..lock import FileLock
 from ..open_net import gpu_numbers
@@ -30,7 +29,8 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Slots:
-    """gpus: the numbers of the GPUs that jobs may use, one job on each. cpu: how many jobs run on the CPU at a time.
+    """gpus: the numbers of the GPUs that jobs may use, one job on each, two where a number comes twice. cpu: how many
+    jobs run on the CPU at a time.
 
     A job that names GPUs runs in a CPU slot where there are none at all, so that its command reports what is missing.
     """
@@ -45,20 +45,20 @@ class Slots:
             from ...devices import cuda
 
             return cls(tuple(range(cuda.count())), cpu)
-        return cls(tuple(gpu_numbers(gpus)) if gpus != "none" else (), cpu)
+        return cls(tuple(dict.fromkeys(gpu_numbers(gpus))) if gpus != "none" else (), cpu)
 
 
 class Local(Engine):
-    """Each job is a process of this one, in a session of its own."""
+    """Each job is a process of this one, in a session of its own. threads: of each on the CPU; 0: no limit; None: the
+    slots divide the cores."""
 
-    def __init__(self, slots: Slots):
+    def __init__(self, slots: Slots, threads: int | None = None):
         self.slots = slots
         self._free = Free(slots, ())
         self._children: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
-        self._environment = dict(os.environ)
-        if slots.cpu > 1:
-            threads = max(1, len(usable_cores()) // slots.cpu)
-            self._environment |= {name: str(threads) for name in THREADS}
+        if threads is None:
+            threads = max(1, len(usable_cores()) // slots.cpu) if slots.cpu > 1 else 0
+        self._environment = dict(os.environ) | {name: str(threads) for name in THREADS if threads}
 
     def look(self, jobs: Sequence[Job]) -> None:
         self._free = Free(self.slots, [each.slot for each in jobs if each.state == job.RUNNING])
@@ -75,21 +75,23 @@ class Local(Engine):
         return True
 
     def collect(self) -> None:
-        """Collects child processes that have ended. Where one did not even begin, its end is recorded here."""
+        """Collects child processes that have ended. Where one did not record its end, it is recorded here."""
         for id, (child, folder) in list(self._children.items()):
             status = child.poll()
             if status is None:
                 continue
             del self._children[id]
-            if stored.read(folder / files.PROCESS, {"id": str}).get("id") != id:
+            ended = job.read(folder)
+            if ended and ended.id == id and not ended.ended:
+                state = job.FAILED if ended.state == job.QUEUED and status >= 0 else job.KILLED
                 with suppress(OSError):
-                    state = job.KILLED if status < 0 else job.FAILED
                     job.record_end(folder, id, state, f"its process ended with status {status}", status)
-            if ended := job.read(folder):
+                ended = job.read(folder)
+            if ended:
                 log.info("Job %s: %s%s", id, ended.state, f": {ended.reason}" if ended.reason else "")
 
-    def is_busy(self) -> bool:
-        return bool(self._children)
+    def children(self) -> Mapping[str, int]:
+        return {id: child.pid for id, (child, _) in self._children.items()}
 
     def close(self) -> None:
         for child, _ in self._children.values():  # so that none stays a zombie
@@ -101,26 +103,27 @@ class Free:
     """The slots that are free. used: those of running jobs, as in "gpu 0,1" or "cpu"."""
 
     def __init__(self, slots: Slots, used: Sequence[str]):
-        taken = {number for text in used if text.startswith("gpu ") for number in _gpu_ids(text.removeprefix("gpu "))}
-        self._all = set(slots.gpus)
-        self._gpus = self._all - taken
+        gpus = (_gpu_ids(text.removeprefix("gpu ")) for text in used if text.startswith("gpu "))
+        self._taken = Counter(number for each in gpus for number in each)  # how many jobs each has
+        self._room = Counter(slots.gpus)  # for how many
         self._cpu = slots.cpu - sum(text == CPU for text in used)
 
     def take(self, gpus: str) -> str:
         """Takes a slot and returns it; "" where none is free. GPUs that a job of several waits for are kept for it."""
         if gpus == FREE:
             return FREE
-        if not gpus or not self._all:
+        if not gpus or not self._room:
             self._cpu -= 1
             return CPU if self._cpu >= 0 else ""
+        free = {number for number, most in self._room.items() if self._taken[number] < most}
         if gpus == ANY:
-            if not self._gpus:
+            if not free:
                 return ""
-            chosen = {min(self._gpus)}
+            chosen = {min(free, key=lambda number: (self._taken[number], number))}
         else:
-            chosen = self._all if gpus == ALL else _gpu_ids(gpus)
-        complete = chosen & self._all <= self._gpus
-        self._gpus -= chosen
+            chosen = set(self._room) if gpus == ALL else _gpu_ids(gpus)
+        complete = chosen & self._room.keys() <= free
+        self._taken.update(chosen)
         return f"gpu {','.join(map(str, sorted(chosen)))}" if complete else ""
 
 

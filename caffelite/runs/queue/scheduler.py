@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,14 +44,16 @@ class Scheduler:
         except HeldByAnother:
             who, remedy = lock.holder(path) or None, "it starts your jobs too; or stop it first"
             raise CaffeliteError(f"another scheduler works in {root}", found=who, remedy=remedy) from None
+        self._path = Path(os.path.realpath(root))
         self._scanner = Scanner(self.root)
         self._settled: set[str] = set()
 
     def step(self) -> list[Job]:
         """Starts what can start now and returns the jobs that it started."""
         self._engine.collect()
-        every = self._scanner.jobs()
-        states = {each.id: each.state for each in every}
+        known = self._scanner.jobs()
+        states = {each.id: each.state for each in known}
+        every = [each for each in known if each.state not in job.PENDING or self._serves(each)]
         for each in every:
             if each.state == job.KILLED and each.id not in self._settled:
                 self._settled.add(each.id)
@@ -61,7 +64,7 @@ class Scheduler:
             if each.state != job.QUEUED or each.slurm:
                 continue
             if not each.accepted:
-                if str(each.folder) not in self._reported:
+                if each.id not in self.children and str(each.folder) not in self._reported:
                     self._reported.add(str(each.folder))
                     log.warning("Job %s in %s does not start: %s", each.id, each.folder, each.reason)
                 continue
@@ -80,13 +83,22 @@ class Scheduler:
 
     def idle(self) -> bool:
         """Whether no job is running, or queued and accepted, and the ends of those that ran here are reported."""
-        ended = not any(each.state in job.PENDING and each.accepted for each in self._scanner.jobs())
-        return ended and not self._engine.is_busy()
+        pending = (each for each in self._scanner.jobs() if each.state in job.PENDING and each.accepted)
+        return not any(map(self._serves, pending)) and not self.children
+
+    @property
+    def children(self) -> Mapping[str, int]:
+        """The processes of jobs that started here, by id of the job, whose ends are still to be collected."""
+        return self._engine.children()
 
     def close(self) -> None:
         """Gives up the queue; running jobs continue."""
         self._engine.close()
         self._lock.release()
+
+    def _serves(self, each: Job) -> bool:
+        """Whether the job is this scheduler's, and not that of one further down, as of a sweep."""
+        return edit.serving(each.folder) == self._path
 
     def _start(self, each: Job, slot: str) -> bool:
         """Starts a job; False where it cannot start now."""
@@ -138,9 +150,9 @@ class Engine:
         OSError, CaffeliteError for what keeps this job from starting."""
         raise NotImplementedError
 
-    def is_busy(self) -> bool:
-        """Whether the ends of jobs that started here are still to be collected."""
-        return False
+    def children(self) -> Mapping[str, int]:
+        """The processes of jobs that started here, by id of the job, whose ends are still to be collected."""
+        return {}
 
     def close(self) -> None:
         """The scheduler gives up the queue; running jobs continue."""

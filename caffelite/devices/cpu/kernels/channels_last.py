@@ -5,7 +5,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from .panels import half
-from .parallel import body, launch
+from .parallel import body, launch, loop
 from .settings import kernel
 
 FEW, PIECE = 4, 4096  # rows of x that are read together, and numbers of each that a task reads
@@ -112,8 +112,12 @@ def _product_over(a, b, s, padded, before):
         padded[before + c] = as_number(a[c]) * as_number(b[c]) / s[c]
 
 
-@body
-def _lrn_forward(first, last, x, scale, y, size, share, k, beta, space):
+@loop("space.shape[0]")
+def lrn_forward(first, last, x, scale, y, size, share, k, beta, space):
+    """scale = k + share · Σ x² over ``size`` channels around each of x (R, C), y = x · scale^-beta; y may be x.
+
+    space (T, 2, C + size): workspace. x and y, and their gradients, may be bfloat16 numbers.
+    """
     rows, channels, before = x.shape[0], x.shape[1], (size - 1) // 2
     for t in range(first, last):
         padded, total = space[t, 0], space[t, 1, :channels]
@@ -135,17 +139,10 @@ def _lrn_forward(first, last, x, scale, y, size, share, k, beta, space):
                     out[c] = as_element(as_number(v[c]) * s[c] ** -beta, out)
 
 
-@kernel
-def lrn_forward(x, scale, y, size, share, k, beta, space):
-    """scale = k + share · Σ x² over ``size`` channels around each of x (R, C), y = x · scale^-beta; y may be x.
-
-    space (T, 2, C + size): workspace. x and y, and their gradients, may be bfloat16 numbers.
-    """
-    launch(_lrn_forward, space.shape[0], (x, scale, y, size, share, k, beta, space))
-
-
-@body
-def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta, space):
+@loop("space.shape[0]")
+def lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta, space):
+    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; arrays (R, C), dx none of
+    the others."""
     rows, channels = x.shape
     before = size - 1 - (size - 1) // 2
     for t in range(first, last):
@@ -168,44 +165,28 @@ def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta, space):
 
 
 @kernel
-def lrn_backward(x, y, scale, dy, dx, size, factor, beta, space):
-    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; arrays (R, C), dx none of
-    the others."""
-    launch(_lrn_backward, space.shape[0], (x, y, scale, dy, dx, size, factor, beta, space))
-
-
-@kernel
 def _copy(source, target):
     for c in range(target.size):
         target[c] = source[c]
 
 
-@body
-def _copy_into(first, last, part, whole, start):
+@loop("part.shape[0]")
+def copy_into(first, last, part, whole, start):
+    """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
     for r in range(first, last):
         _copy(part[r], whole[r, start : start + part.shape[1]])
 
 
-@kernel
-def copy_into(part, whole, start):
-    """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
-    launch(_copy_into, part.shape[0], (part, whole, start))
-
-
-@body
-def _copy_out(first, last, whole, start, part):
+@loop("part.shape[0]")
+def copy_out(first, last, whole, start, part):
+    """part = whole[:, start : start + S], of whole (R, T) and part (R, S)."""
     for r in range(first, last):
         _copy(whole[r, start : start + part.shape[1]], part[r])
 
 
-@kernel
-def copy_out(whole, start, part):
-    """part = whole[:, start : start + S], of whole (R, T) and part (R, S)."""
-    launch(_copy_out, part.shape[0], (whole, start, part))
-
-
-@body
-def _sum_columns(first, last, a, b, c, d, count, start, part):
+@loop("part.shape[0]")
+def sum_columns(first, last, a, b, c, d, count, start, part):
+    """part (R, S) = the sum of the columns from ``start`` on of the first ``count`` arrays (R, T), 2 to 4."""
     width = part.shape[1]
     for r in range(first, last):
         out, stop = part[r], start + width
@@ -221,12 +202,6 @@ def _sum_columns(first, last, a, b, c, d, count, start, part):
                 out[j] = u[j] + v[j] + w[j] + x[j]
 
 
-@kernel
-def sum_columns(a, b, c, d, count, start, part):
-    """part (R, S) = the sum of the columns from ``start`` on of the first ``count`` arrays (R, T), 2 to 4."""
-    launch(_sum_columns, part.shape[0], (a, b, c, d, count, start, part))
-
-
 ROWS = 64  # rows that are added up in float32 before their sum joins that in float64
 
 
@@ -240,8 +215,10 @@ def _add_moments(x0, x1, x2, x3, first, a, b):
         b[c] = b[c] + v0 * v0 + v1 * v1 + v2 * v2 + v3 * v3
 
 
-@body
-def _moments(begin, end, x, first, partial, rough):
+@loop("partial.shape[0]")
+def moments(begin, end, x, first, partial, rough):
+    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (chunks, 2, C), float64: moments in one
+    pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
     rows = x.shape[0]
     for t in range(begin, end):
         total, squares, a, b = partial[t, 0], partial[t, 1], rough[t, 0], rough[t, 1]
@@ -264,13 +241,6 @@ def _moments(begin, end, x, first, partial, rough):
             for c in range(first.size):
                 total[c] += a[c]
                 squares[c] += b[c]
-
-
-@kernel
-def moments(x, first, partial, rough):
-    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (chunks, 2, C), float64: moments in one
-    pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
-    launch(_moments, partial.shape[0], (x, first, partial, rough))
 
 
 @kernel

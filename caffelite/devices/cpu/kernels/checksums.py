@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 
@@ -18,13 +18,8 @@ def checksum(words):
 CHUNK = 1 << 18  # words whose checksum a task computes
 
 
-@body
-def _checksums(first, last, words, sums):
+@loop("sums.size")
+def checksums(first, last, words, sums):
+    """sums: the checksums of each CHUNK of ``words``."""
     for t in range(first, last):
         sums[t] = checksum(words[t * CHUNK : (t + 1) * CHUNK])
-
-
-@kernel
-def checksums(words, sums):
-    """sums: the checksums of each CHUNK of ``words``."""
-    launch(_checksums, sums.size, (words, sums))

@@ -6,7 +6,7 @@ second-level cache. Bias and slopes are applied in registers.
 
 from ...algorithms import LANES, PANEL
 from .lanes import copy
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 from .tiles import BYTES, tile
 
@@ -104,22 +104,17 @@ def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, 
             right += depth * vectors * BYTES
 
 
-@body
-def _convolve(begin, end, x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
-    tasks, blocks = columns.shape[0], -(-y.shape[0] // block)
-    for t in range(begin, end):
-        first, last = t * blocks // tasks, (t + 1) * blocks // tasks
-        convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
-
-
-@kernel
-def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
+@loop("columns.shape[0]")
+def convolve(begin, end, x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
     """y (N·OH·OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slopes (M).
 
     packed, starts: see ``pack``. outputs: (OH, OW); window: (kh, kw, sh, sw, ph, pw, dh, dw). block: pixels that are
     multiplied at a time. Workspace of each task: columns (tasks, block, kh·kw·C), unused (tasks, PANEL·LANES).
     """
-    launch(_convolve, columns.shape[0], (x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused))
+    tasks, blocks = columns.shape[0], -(-y.shape[0] // block)
+    for t in range(begin, end):
+        first, last = t * blocks // tasks, (t + 1) * blocks // tasks
+        convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
 
 
 @kernel

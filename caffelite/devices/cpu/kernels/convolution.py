@@ -2,7 +2,7 @@
 _shift)."""
 
 from ..blas import gemm
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 
@@ -92,10 +92,16 @@ def _runs(rows, col, kernel, dilation, collect):
                 k += 1
 
 
-@body
-def _convolution_forward(
+@loop("space.shape[0]")
+def convolution_forward(
     first, last, fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups
 ):
+    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile``
+    output rows at a time.
+
+    depth: the Q of a tile's shifted rows. space: workspace, a row a thread. The sum over C/g, kh and kw is one matrix
+    product, in that order, as in Caffe: another order rounds otherwise, and training magnifies it.
+    """
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = y.shape[1], y.shape[2], y.shape[3]
     cg, mg = channels // groups, m // groups
@@ -146,27 +152,12 @@ def _convolution_forward(
                         plane[i] = s if not rectified or s > 0 else slope * s
 
 
-@kernel
-def convolution_forward(
-    fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups
-):
-    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile``
-    output rows at a time.
-
-    depth: the Q of a tile's shifted rows. space: workspace, a row a thread. The sum over C/g, kh and kw is one matrix
-    product, in that order, as in Caffe: another order rounds otherwise, and training magnifies it.
-    """
-    launch(
-        _convolution_forward,
-        space.shape[0],
-        (fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups),
-    )
-
-
-@body
-def _convolution_backward(
+@loop("space.shape[0]")
+def convolution_backward(
     begin, end, fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups
 ):
+    """dx (N, C, H, W) and, per thread, dw (T, M·C/g·kh·kw), which the caller adds up in order. The rest as in
+    forward."""
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = dy.shape[1], dy.shape[2], dy.shape[3]
     cg, mg = channels // groups, m // groups
@@ -227,29 +218,11 @@ def _convolution_backward(
                         _unshift(rows, dx[image, g * cg : (g + 1) * cg], first, kernel[1], stride, pad, dilation)
 
 
-@kernel
-def convolution_backward(
-    fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups
-):
-    """dx (N, C, H, W) and, per thread, dw (T, M·C/g·kh·kw), which the caller adds up in order. The rest as in
-    forward."""
-    launch(
-        _convolution_backward,
-        space.shape[0],
-        (fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups),
-    )
-
-
-@body
-def _add_chunks(first, last, chunks, out, keep):
+@loop("out.size")
+def add_chunks(first, last, chunks, out, keep):
+    """out (flat) = [out +] the sum over chunks (T, ...) in order."""
     for i in range(first, last):
         total = out[i] if keep else chunks.dtype.type(0)
         for t in range(chunks.shape[0]):
             total += chunks[t, i]
         out[i] = total
-
-
-@kernel
-def add_chunks(chunks, out, keep):
-    """out (flat) = [out +] the sum over chunks (T, ...) in order."""
-    launch(_add_chunks, out.size, (chunks, out, keep))

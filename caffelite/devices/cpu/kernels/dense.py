@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..blas import gemm
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 COLUMNS = 128  # that one thread sums at a time
@@ -18,8 +18,9 @@ def _total(run):
     return total
 
 
-@body
-def _channel_sums(first, last, dy, out, keep):
+@loop("dy.shape[1]")
+def channel_sums(first, last, dy, out, keep):
+    """out (C) = [out +] the sum of dy (N, C, P) over N and P, runs in the array's type and their sum in float64."""
     for c in range(first, last):
         total = 0.0
         for n in range(dy.shape[0]):
@@ -27,14 +28,10 @@ def _channel_sums(first, last, dy, out, keep):
         out[c] = total + (out[c] if keep else 0)
 
 
-@kernel
-def channel_sums(dy, out, keep):
-    """out (C) = [out +] the sum of dy (N, C, P) over N and P, runs in the array's type and their sum in float64."""
-    launch(_channel_sums, dy.shape[1], (dy, out, keep))
-
-
-@body
-def _column_sums(first, last, dy, out, keep):
+@loop("-(-out.size // COLUMNS)")
+def column_sums(first, last, dy, out, keep):
+    """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each
+    channel."""
     for t in range(first, last):
         lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, out.size)
         totals = np.zeros(COLUMNS)
@@ -46,15 +43,10 @@ def _column_sums(first, last, dy, out, keep):
             out[lo + j] = totals[j] + (out[lo + j] if keep else 0)
 
 
-@kernel
-def column_sums(dy, out, keep):
-    """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each
-    channel."""
-    launch(_column_sums, -(-out.size // COLUMNS), (dy, out, keep))
-
-
-@body
-def _panel_gemm(first, last, fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
+@loop("threads")
+def panel_gemm(first, last, fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
+    """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes
+    of a number."""
     row = 1 if trans_a else lda
     column = ldb if trans_b else 1
     for t in range(first, last):
@@ -82,22 +74,10 @@ def _panel_gemm(first, last, fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta
                 gemm(fn, trans_a, trans_b, m, hi - lo, k, a, lda, b + lo * column * real, ldb, beta, c + lo * real, ldc)
 
 
-@kernel
-def panel_gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
-    """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes
-    of a number."""
-    launch(_panel_gemm, threads, (fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real))
-
-
-@body
-def _row_bias(first, last, y, bias, biased, slope, rectified):
+@loop("y.shape[0]")
+def row_bias(first, last, y, bias, biased, slope, rectified):
+    """y (M, N) += bias (N), then leaky ReLU where rectified."""
     for i in range(first, last):
         for j in range(y.shape[1]):
             s = y[i, j] + (bias[j] if biased else y.dtype.type(0))
             y[i, j] = s if not rectified or s > 0 else slope * s
-
-
-@kernel
-def row_bias(y, bias, biased, slope, rectified):
-    """y (M, N) += bias (N), then leaky ReLU where rectified."""
-    launch(_row_bias, y.shape[0], (y, bias, biased, slope, rectified))

@@ -6,7 +6,7 @@ address of zeros, or of numbers that nobody reads, so borders need no code of th
 
 import numpy as np
 
-from .parallel import body, launch
+from .parallel import body, launch, loop
 from .settings import kernel
 from .taps import BLOCK, SIDE, block, block_gradient, columns, pixel
 
@@ -63,22 +63,17 @@ def convolve_rows(x, packed, bias, slope, y, pad, stride, unused, table, zeros, 
                 _block2(*addresses, bias.ctypes.data, slope, channels, x.dtype.type(0))
 
 
-@body
-def _convolve(begin, end, x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
-    rows, tasks = y.shape[0] * y.shape[1], tables.shape[0]
-    for t in range(begin, end):
-        first, last = t * rows // tasks, (t + 1) * rows // tasks
-        convolve_rows(x, packed, bias, slope, y, pad, stride, unused[t], tables[t], zeros, first, last)
-
-
-@kernel
-def convolve(x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
+@loop("tables.shape[0]")
+def convolve(begin, end, x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
     """y (N, OH, OW, C) = the convolution of x (N, H, W, C) + bias (C), what is not positive times slope.
 
     packed (9, width): see ``pack``. pad (2): rows above and columns left of the images. zeros (C). Workspace: unused
     (tasks, C), tables (tasks, TABLE).
     """
-    launch(_convolve, tables.shape[0], (x, packed, bias, slope, y, pad, stride, unused, tables, zeros))
+    rows, tasks = y.shape[0] * y.shape[1], tables.shape[0]
+    for t in range(begin, end):
+        first, last = t * rows // tasks, (t + 1) * rows // tasks
+        convolve_rows(x, packed, bias, slope, y, pad, stride, unused[t], tables[t], zeros, first, last)
 
 
 @kernel
@@ -87,8 +82,12 @@ def convolve_alone(x, packed, bias, slope, y, pad, stride, unused, tables, zeros
     convolve_rows(x, packed, bias, slope, y, pad, stride, unused[0], tables[0], zeros, 0, y.shape[0] * y.shape[1])
 
 
-@body
-def _spread(first, last, dy, packed, dx, pad, stride, tables):
+@loop("tables.shape[0]")
+def spread(first, last, dy, packed, dx, pad, stride, tables):
+    """dx (N, H, W, C) = the data gradient of a convolution of any stride, from dy (N, OH, OW, C).
+
+    packed (9, width): see ``pack``. Workspace: tables (tasks, 18 or more).
+    """
     height, width, channels, size = dx.shape[1], dx.shape[2], dx.shape[3], dx.shape[3] * dx.itemsize
     rows, tasks = dx.shape[0] * height, tables.shape[0]
     for t in range(first, last):
@@ -110,15 +109,6 @@ def _spread(first, last, dy, packed, dx, pad, stride, tables):
                         count += 1
                 target = dx.ctypes.data + (r * width + column) * size
                 pixel(source.ctypes.data, factors.ctypes.data, count, target, channels, dx.dtype.type(0))
-
-
-@kernel
-def spread(dy, packed, dx, pad, stride, tables):
-    """dx (N, H, W, C) = the data gradient of a convolution of any stride, from dy (N, OH, OW, C).
-
-    packed (9, width): see ``pack``. Workspace: tables (tasks, 18 or more).
-    """
-    launch(_spread, tables.shape[0], (dy, packed, dx, pad, stride, tables))
 
 
 @body

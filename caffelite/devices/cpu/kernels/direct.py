@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...processor import has_registers
-from .parallel import body, launch
+from .parallel import body, launch, loop
 from .settings import kernel
 
 LANES = 16 if has_registers() else 8  # numbers in a vector
@@ -87,21 +87,21 @@ def _add(x, rows, steps, w, stride, y, count, add, channels):
         _tile1(x, rows, steps, w, stride, y, count, add)
 
 
-@body
-def _pack(first, last, w, packed):
+@loop("packed.shape[1]")
+def pack(first, last, w, packed):
+    """packed (groups, K, GROUP) = w (M, K) turned, zeros behind the last channel."""
     for k in range(first, last):
         for m in range(packed.shape[0] * GROUP):
             packed[m // GROUP, k, m % GROUP] = w[m, k] if m < w.shape[0] else 0
 
 
-@kernel
-def pack(w, packed):
-    """packed (groups, K, GROUP) = w (M, K) turned, zeros behind the last channel."""
-    launch(_pack, packed.shape[1], (w, packed))
+@loop("space.shape[0]")
+def forward(first, last, x, packed, bias, biased, slope, rectified, y, starts, offsets, space):
+    """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
 
-
-@body
-def _forward(first, last, x, packed, bias, biased, slope, rectified, y, starts, offsets, space):
+    starts (⌈P / ROWS⌉·ROWS): the offset of each output's window in an image; offsets (K): of each position from
+    there, in Caffe's order; packed (groups, K, GROUP); space (threads, ROWS·GROUP): workspace.
+    """
     count, outputs, channels = x.shape[0], y.shape[1], y.shape[2]
     threads, depth = space.shape[0], offsets.size
     for t in range(first, last):
@@ -122,18 +122,9 @@ def _forward(first, last, x, packed, bias, biased, slope, rectified, y, starts, 
                             out[m] = s if not rectified or s > 0 else slope * s
 
 
-@kernel
-def forward(x, packed, bias, biased, slope, rectified, y, starts, offsets, space):
-    """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
-
-    starts (⌈P / ROWS⌉·ROWS): the offset of each output's window in an image; offsets (K): of each position from
-    there, in Caffe's order; packed (groups, K, GROUP); space (threads, ROWS·GROUP): workspace.
-    """
-    launch(_forward, space.shape[0], (x, packed, bias, biased, slope, rectified, y, starts, offsets, space))
-
-
-@body
-def _padded(first, last, x, padded, top, left):
+@loop("padded.shape[0] * padded.shape[1]")
+def pad(first, last, x, padded, top, left):
+    """padded (N, H', W'·C) = x (N, H, W·C) between zeros. left: in numbers."""
     for i in range(first, last):
         image, row = i // padded.shape[1], i % padded.shape[1] - top
         if row < 0 or row >= x.shape[1]:
@@ -144,12 +135,6 @@ def _padded(first, last, x, padded, top, left):
         for k in range(width):  # the assignment of a slice takes Numba a second to compile
             padded[image, row + top, left + k] = x[image, row, k]
         padded[image, row + top, left + width :] = 0
-
-
-@kernel
-def pad(x, padded, top, left):
-    """padded (N, H', W'·C) = x (N, H, W·C) between zeros. left: in numbers."""
-    launch(_padded, padded.shape[0] * padded.shape[1], (x, padded, top, left))
 
 
 @body
@@ -195,8 +180,9 @@ def gradient(x, dy, shift, channel, channels, totals, edge, rows, steps, step, a
     launch(_gradient, tasks, (x, dy, shift, channel, channels, totals, edge, rows, steps, step, add))
 
 
-@body
-def _join(first, last, totals, order, dw, add):
+@loop("dw.shape[0]")
+def join(first, last, totals, order, dw, add):
+    """dw (M, K) = [dw +] the sum of the chunks of totals. order (K): the column of each position."""
     for m in range(first, last):
         group, lane = m // GROUP, m % GROUP
         for i in range(order.size):
@@ -204,9 +190,3 @@ def _join(first, last, totals, order, dw, add):
             for chunk in range(totals.shape[0]):
                 total += totals[chunk, group, i // ROWS, i % ROWS * GROUP + lane]
             dw[m, order[i]] = dw[m, order[i]] + total if add else total
-
-
-@kernel
-def join(totals, order, dw, add):
-    """dw (M, K) = [dw +] the sum of the chunks of totals. order (K): the column of each position."""
-    launch(_join, dw.shape[0], (totals, order, dw, add))

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from .parallel import body, launch
+from .parallel import body, launch, loop
 from .settings import kernel
 
 TURNED = 32  # channels of a mask that are reordered together
@@ -107,27 +107,17 @@ def dropout_forward(x, drawn, mask, y, channels, threshold, scale, low, high, st
     launch(_dropout_forward, x.shape[0], args)
 
 
-@body
-def _dropout_backward(first, last, mask, dy, dx, scale):
+@loop("dx.size")
+def dropout_backward(first, last, mask, dy, dx, scale):
+    """dx = dy · scale where mask, else 0 (flat)."""
     _scale_kept(mask[first:last], dy[first:last], dx[first:last], scale)
 
 
-@kernel
-def dropout_backward(mask, dy, dx, scale):
-    """dx = dy · scale where mask, else 0 (flat)."""
-    launch(_dropout_backward, dx.size, (mask, dy, dx, scale))
-
-
-@body
-def _uniform(first, last, out, start, width, low, high, stream, iteration, sample):
+@loop("out.shape[0]")
+def uniform(first, last, out, start, width, low, high, stream, iteration, sample):
+    """Random numbers from start to start + width; out (N, D); row n draws from sample + n."""
     for n in range(first, last):
         for quad in range((out.shape[1] + 3) // 4):
             words = philox(quad, sample + n, iteration, stream, low, high)
             for lane in range(min(4, out.shape[1] - 4 * quad)):
                 out[n, 4 * quad + lane] = start + width * ((words[lane] + 0.5) / 4294967296.0)
-
-
-@kernel
-def uniform(out, start, width, low, high, stream, iteration, sample):
-    """Random numbers from start to start + width; out (N, D); row n draws from sample + n."""
-    launch(_uniform, out.shape[0], (out, start, width, low, high, stream, iteration, sample))

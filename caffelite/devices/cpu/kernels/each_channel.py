@@ -1,6 +1,6 @@
 """Weight gradients of convolutions of each channel by itself, with any window."""
 
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 BLOCK = 512  # pixels summed before they join the total: longer sums in float32 round worse
@@ -13,8 +13,10 @@ def _flush(sums, totals):
         sums[c] = 0
 
 
-@body
-def _gradient(first, last, x, dy, kernel, stride, pad, dilation, space, dw, add):
+@loop("space.shape[0]")
+def gradient(first, last, x, dy, kernel, stride, pad, dilation, space, dw, add):
+    """dw (C, kh·kw) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C); space (kh·kw, 2, C):
+    workspace."""
     for tap in range(first, last):
         sums, totals, count = space[tap, 0], space[tap, 1], 0
         space[tap] = 0
@@ -37,10 +39,3 @@ def _gradient(first, last, x, dy, kernel, stride, pad, dilation, space, dw, add)
         _flush(sums, totals)
         for c in range(totals.size):
             dw[c, tap] = dw[c, tap] + totals[c] if add else totals[c]
-
-
-@kernel
-def gradient(x, dy, kernel, stride, pad, dilation, space, dw, add):
-    """dw (C, kh·kw) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C); space (kh·kw, 2, C):
-    workspace."""
-    launch(_gradient, space.shape[0], (x, dy, kernel, stride, pad, dilation, space, dw, add))

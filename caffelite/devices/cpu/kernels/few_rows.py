@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from ...algorithms import LANES, PANEL
 from .lanes import VECTOR, Vectors, broadcast, integer, splat
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 ROWS = 4  # of x and of the weights in a product that stays in registers
@@ -158,8 +158,12 @@ def _total(lanes):
     return total
 
 
-@body
-def _forward(first, last, x, w, bias, slope, y, rows, sums):
+@loop("sums.shape[0]")
+def forward(first, last, x, w, bias, slope, y, rows, sums):
+    """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
+
+    M is a multiple of ROWS, at least rows; so is N, and K is one of LANES. Workspace: sums (threads, M·ROWS, LANES).
+    """
     (outputs, depth), threads, line = w.shape, sums.shape[0], w.shape[1] * 4
     groups = outputs // ROWS
     for t in range(first, last):
@@ -177,17 +181,13 @@ def _forward(first, last, x, w, bias, slope, y, rows, sums):
                     y[m, g * ROWS + j] = s if s > 0 else slope * s
 
 
-@kernel
-def forward(x, w, bias, slope, y, rows, sums):
-    """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
+@loop("space.shape[0]")
+def backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, space):
+    """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
 
-    M is a multiple of ROWS, at least rows; so is N, and K is one of LANES. Workspace: sums (threads, M·ROWS, LANES).
+    N is a multiple of ROWS, and K one of TILE. Workspace: space (threads, 2, M, BLOCK) takes a block of
+    columns of x and of dx, whose rows would share few sets of the L1 cache where K is a multiple of 1024.
     """
-    launch(_forward, sums.shape[0], (x, w, bias, slope, y, rows, sums))
-
-
-@body
-def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, space):
     rows, depth = x.shape
     outputs, line, step, threads = dy.shape[1], depth * 4, dy.shape[1] * 4, space.shape[0]
     tiles = depth // TILE
@@ -213,13 +213,3 @@ def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, spa
                 for n in range(rows):
                     for k in range(end - begin):
                         dx[n, begin + k] = sums[n, k]
-
-
-@kernel
-def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, space):
-    """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
-
-    N is a multiple of ROWS, and K one of TILE. Workspace: space (threads, 2, M, BLOCK) takes a block of
-    columns of x and of dx, whose rows would share few sets of the L1 cache where K is a multiple of 1024.
-    """
-    launch(_backward, space.shape[0], (x, w, dy, dx, dw, wants_data, wants_weights, add, space))

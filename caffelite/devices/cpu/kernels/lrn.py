@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .parallel import body, launch
+from .parallel import body, launch, loop
 from .settings import kernel
 
 
@@ -42,8 +42,9 @@ def lrn_forward(x, scale, y, size, share, k, beta):
     launch(_lrn_forward, planes, (x, scale, y, beta))
 
 
-@body
-def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta):
+@loop("x.shape[0] * x.shape[1]")
+def lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta):
+    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels with a window over each; dx: no alias."""
     channels, before = x.shape[1], (size - 1) // 2
     for plane in range(first, last):
         n, c = plane // channels, plane % channels
@@ -61,9 +62,3 @@ def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta):
         else:
             for p in range(out.size):
                 out[p] = a[p] * s[p] ** -beta - factor * v[p] * out[p]
-
-
-@kernel
-def lrn_backward(x, y, scale, dy, dx, size, factor, beta):
-    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels with a window over each; dx: no alias."""
-    launch(_lrn_backward, x.shape[0] * x.shape[1], (x, y, scale, dy, dx, size, factor, beta))

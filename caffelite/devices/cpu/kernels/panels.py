@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...processor import features, has_registers
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 VECTOR = 64  # bytes
@@ -145,8 +145,9 @@ def _tile(typingctx, a, row, b, c, line, depth, rows, columns, number):
     return types.void(n, n, n, n, n, n, n, n, number), codegen
 
 
-@body
-def _pack(first, last, w, turned, packed):
+@loop("packed.shape[0]")
+def pack(first, last, w, turned, packed):
+    """packed (panels, K, WIDTH in numbers) = w (K, M), or (M, K) where turned; zeros behind the last column."""
     width = packed.shape[2]
     columns = w.shape[0] if turned else w.shape[1]
     for p in range(first, last):
@@ -164,12 +165,6 @@ def _pack(first, last, w, turned, packed):
 
 
 @kernel
-def pack(w, turned, packed):
-    """packed (panels, K, WIDTH in numbers) = w (K, M), or (M, K) where turned; zeros behind the last column."""
-    launch(_pack, packed.shape[0], (w, turned, packed))
-
-
-@kernel
 def half(x):
     """The bfloat16 next to a float32, even of equals, as uint16; NaN for NaN."""
     bits = np.float32(x).view(np.uint32)
@@ -177,8 +172,9 @@ def half(x):
     return np.uint16((rounded if x == x else np.uint32(0x7FC00000)) >> np.uint32(16))
 
 
-@body
-def _pack_halves(first, last, w, turned, packed):
+@loop("packed.shape[0]")
+def pack_halves(first, last, w, turned, packed):
+    """As ``pack``, w float32 and packed (panels, K / 2, WIDTH / 2 of uint16), each row of it pairs of numbers."""
     width, columns = packed.shape[2] // 2, w.shape[0] if turned else w.shape[1]
     for p in range(first, last):
         panel = packed[p]
@@ -192,12 +188,6 @@ def _pack_halves(first, last, w, turned, packed):
                 for j in range(present):
                     panel[k // 2, 2 * j + k % 2] = half(w[k, p * width + j])
         panel[:, 2 * present :] = 0
-
-
-@kernel
-def pack_halves(w, turned, packed):
-    """As ``pack``, w float32 and packed (panels, K / 2, WIDTH / 2 of uint16), each row of it pairs of numbers."""
-    launch(_pack_halves, packed.shape[0], (w, turned, packed))
 
 
 @kernel

@@ -1,13 +1,22 @@
 """Loops whose iterations are divided among Numba's threads.
 
-A kernel is two functions: a body, which runs the iterations ``first`` to ``last`` of a loop, and the function that
-Python calls, which launches the body::
+A kernel that is one loop is the body of that loop, which runs the iterations ``first`` to ``last``; whoever calls the
+kernel leaves these two out::
 
-    @body
-    def _scale_rows(first, last, x, factors):
+    @loop("x.shape[0]")
+    def scale_rows(first, last, x, factors):
         for i in range(first, last):
             for j in range(x.shape[1]):
                 x[i, j] *= factors[i]
+
+
+    scale_rows(x, factors)
+
+It is two functions for Numba: the body, and the kernel, which launches the body. A kernel of several loops is written
+as these::
+
+    @body
+    def _scale_rows(first, last, x, factors): ...
 
 
     @kernel
@@ -27,6 +36,8 @@ from numba import njit, types
 from numba.core import cgutils, compiler
 from numba.extending import intrinsic
 from numba.np.ufunc.parallel import _launch_threads
+
+from .settings import kernel
 
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 # What Numba's threads call: with addresses of operands, how many iterations of each, the operands' steps, and data.
@@ -179,3 +190,20 @@ def launch(_context: Any, body: Any, count: Any, arguments: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(body, count, arguments), codegen
+
+
+def loop(count: str, *, distinct: bool = False) -> Callable[[Callable[..., None]], Any]:
+    """Makes a kernel of the body of its only loop. count: the number of iterations, an expression of the kernel's
+    arguments. distinct: see ``body``."""
+
+    def launching(function: Callable[..., None]) -> Any:
+        code = function.__code__
+        arguments = ", ".join(code.co_varnames[2 : code.co_argcount])
+        text = f"def {code.co_name}({arguments}):\n    launch__(body__, {count}, ({arguments},))"
+        names = {**function.__globals__, "launch__": launch, "body__": body(distinct=distinct)(function)}
+        # Numba finds the machine code of a kernel by its file and its line.
+        exec(compile("\n" * (code.co_firstlineno - 1) + text, code.co_filename, "exec"), names)
+        names[code.co_name].__doc__ = function.__doc__
+        return kernel(names[code.co_name])
+
+    return launching

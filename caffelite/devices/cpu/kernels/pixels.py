@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 
@@ -47,13 +47,8 @@ def preprocess(pixels, picks, cut, mean, scale, out):
         _plane(i, pixels, picks, cut, mean, scale, out)
 
 
-@body
-def _preprocess_parallel(first, last, pixels, picks, cut, mean, scale, out):
+@loop("out.shape[0] * out.shape[1]")
+def preprocess_parallel(first, last, pixels, picks, cut, mean, scale, out):
+    """The same by all threads."""
     for i in range(first, last):
         _plane(i, pixels, picks, cut, mean, scale, out)
-
-
-@kernel
-def preprocess_parallel(pixels, picks, cut, mean, scale, out):
-    """The same by all threads."""
-    launch(_preprocess_parallel, out.shape[0] * out.shape[1], (pixels, picks, cut, mean, scale, out))

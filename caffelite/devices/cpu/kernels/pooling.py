@@ -3,7 +3,7 @@
 import numpy as np
 
 from .dropout import philox
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 
@@ -28,8 +28,9 @@ def _max_pair_row(x, plane, h0, y, index, oh):
         index[plane, oh, ow] = where
 
 
-@body
-def _max_pool_forward(first, last, x, y, index, kernel, stride, pad):
+@loop("x.shape[0]")
+def max_pool_forward(first, last, x, y, index, kernel, stride, pad):
+    """x (N·C, H, W) → y (N·C, OH, OW), index: the winner's place in its plane, the first of equals; NaN wins."""
     height, width = x.shape[1], x.shape[2]
     pairs = kernel == (2, 2) and stride == (2, 2) and pad == (0, 0) and width % 2 == 0
     for plane in range(first, last):
@@ -54,14 +55,9 @@ def _max_pool_forward(first, last, x, y, index, kernel, stride, pad):
                 index[plane, oh, ow] = where
 
 
-@kernel
-def max_pool_forward(x, y, index, kernel, stride, pad):
-    """x (N·C, H, W) → y (N·C, OH, OW), index: the winner's place in its plane, the first of equals; NaN wins."""
-    launch(_max_pool_forward, x.shape[0], (x, y, index, kernel, stride, pad))
-
-
-@body
-def _max_pool_backward(first, last, dy, index, dx):
+@loop("dx.shape[0]")
+def max_pool_backward(first, last, dy, index, dx):
+    """dx (N·C, H, W) from dy and the winners' places (N·C, OH, OW)."""
     width = dx.shape[2]
     for plane in range(first, last):
         dx[plane] = 0
@@ -72,12 +68,6 @@ def _max_pool_backward(first, last, dy, index, dx):
 
 
 @kernel
-def max_pool_backward(dy, index, dx):
-    """dx (N·C, H, W) from dy and the winners' places (N·C, OH, OW)."""
-    launch(_max_pool_backward, dx.shape[0], (dy, index, dx))
-
-
-@kernel
 def _average_window(o, kernel, stride, pad, size):
     """First and last input index of a window, and its length clipped to the padded image: what AVE divides by."""
     lo = o * stride - pad
@@ -85,8 +75,9 @@ def _average_window(o, kernel, stride, pad, size):
     return max(lo, 0), min(hi, size), hi - lo
 
 
-@body
-def _average_pool_forward(first, last, x, y, kernel, stride, pad):
+@loop("x.shape[0]")
+def average_pool_forward(first, last, x, y, kernel, stride, pad):
+    """x (N·C, H, W) → y (N·C, OH, OW): sums over the image, divided by the window clipped to the padded image."""
     for plane in range(first, last):
         for oh in range(y.shape[1]):
             h0, h1, high = _average_window(oh, kernel[0], stride[0], pad[0], x.shape[1])
@@ -99,14 +90,9 @@ def _average_pool_forward(first, last, x, y, kernel, stride, pad):
                 y[plane, oh, ow] = total / x.dtype.type(high * wide)
 
 
-@kernel
-def average_pool_forward(x, y, kernel, stride, pad):
-    """x (N·C, H, W) → y (N·C, OH, OW): sums over the image, divided by the window clipped to the padded image."""
-    launch(_average_pool_forward, x.shape[0], (x, y, kernel, stride, pad))
-
-
-@body
-def _average_pool_backward(first, last, dy, dx, kernel, stride, pad):
+@loop("dx.shape[0]")
+def average_pool_backward(first, last, dy, dx, kernel, stride, pad):
+    """dx (N·C, H, W): each dy (N·C, OH, OW) spread evenly over its window."""
     for plane in range(first, last):
         dx[plane] = 0
         for oh in range(dy.shape[1]):
@@ -119,16 +105,15 @@ def _average_pool_backward(first, last, dy, dx, kernel, stride, pad):
                         dx[plane, h, w] += share
 
 
-@kernel
-def average_pool_backward(dy, dx, kernel, stride, pad):
-    """dx (N·C, H, W): each dy (N·C, OH, OW) spread evenly over its window."""
-    launch(_average_pool_backward, dx.shape[0], (dy, dx, kernel, stride, pad))
-
-
-@body
-def _stochastic_pool_forward(
+@loop("x.shape[0]")
+def stochastic_pool_forward(
     first, last, x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample
 ):
+    """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1];
+    NaN wins.
+
+    u is the first word that belongs to the output's place in sample ``sample`` + n; low and high are the seed's words.
+    """
     width, size = x.shape[2], y.shape[1] * y.shape[2]
     for plane in range(first, last):
         for oh in range(y.shape[1]):
@@ -155,22 +140,9 @@ def _stochastic_pool_forward(
                             index[plane, oh, ow] = h * width + w
 
 
-@kernel
-def stochastic_pool_forward(x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample):
-    """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1];
-    NaN wins.
-
-    u is the first word that belongs to the output's place in sample ``sample`` + n; low and high are the seed's words.
-    """
-    launch(
-        _stochastic_pool_forward,
-        x.shape[0],
-        (x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample),
-    )
-
-
-@body
-def _expected_pool_forward(first, last, x, y, kernel, stride, pad, tiny):
+@loop("x.shape[0]")
+def expected_pool_forward(first, last, x, y, kernel, stride, pad, tiny):
+    """What stochastic pooling gives on average: Σx² / (tiny + Σx) over each window; x (N·C, H, W), y (N·C, OH, OW)."""
     for plane in range(first, last):
         for oh in range(y.shape[1]):
             h0 = oh * stride[0] - pad[0]
@@ -184,9 +156,3 @@ def _expected_pool_forward(first, last, x, y, kernel, stride, pad, tiny):
                         total += x[plane, h, w]
                         squares += x[plane, h, w] * x[plane, h, w]
                 y[plane, oh, ow] = squares / total
-
-
-@kernel
-def expected_pool_forward(x, y, kernel, stride, pad, tiny):
-    """What stochastic pooling gives on average: Σx² / (tiny + Σx) over each window; x (N·C, H, W), y (N·C, OH, OW)."""
-    launch(_expected_pool_forward, x.shape[0], (x, y, kernel, stride, pad, tiny))

@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import overload
 
 from .panels import half, multiply
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 # Products and sums may become one instruction; their order stays.
@@ -178,32 +178,27 @@ def cell_backward(gates, k, before, c, dh, dc, dgates, spare):
             df[j] = dc[j] * before[j] * (one - f[j])
 
 
-@body
-def _unit_forward(first, last, gates, cont, before, c, h):
+@loop("cont.size")
+def unit_forward(first, last, gates, cont, before, c, h):
+    """cell_forward of N rows."""
     for n in range(first, last):
         cell_forward(gates[n], cont[n], before[n], c[n], h[n])
 
 
-@kernel
-def unit_forward(gates, cont, before, c, h):
-    """cell_forward of N rows."""
-    launch(_unit_forward, cont.size, (gates, cont, before, c, h))
-
-
-@body
-def _unit_backward(first, last, gates, cont, before, c, dh, dc, dgates, spare):
+@loop("cont.size")
+def unit_backward(first, last, gates, cont, before, c, dh, dc, dgates, spare):
+    """cell_backward of N rows; spare (N, D)."""
     for n in range(first, last):
         cell_backward(gates[n], cont[n], before[n], c[n], dh[n], dc[n], dgates[n], spare[n])
 
 
-@kernel
-def unit_backward(gates, cont, before, c, dh, dc, dgates, spare):
-    """cell_backward of N rows; spare (N, D)."""
-    launch(_unit_backward, cont.size, (gates, cont, before, c, dh, dc, dgates, spare))
+@loop("threads")
+def sequence_forward(begin, end, gates, cont, packed, hidden, c, h, last, threads):
+    """h (T, N, D) from gates (T, N, 4D), the other summands of the gates' sums, which become the activated gates.
 
-
-@body
-def _sequence_forward(begin, end, gates, cont, packed, hidden, c, h, last, threads):
+    cont (T, N); packed: the weights of h; hidden (T, N, D) becomes cont · h before, as factors; c (T + 1, N, D), c[0]
+    given; last (N, D): h before the first step.
+    """
     steps, n = cont.shape
     for thread in range(begin, end):
         lo, hi = thread * n // threads, (thread + 1) * n // threads
@@ -218,18 +213,13 @@ def _sequence_forward(begin, end, gates, cont, packed, hidden, c, h, last, threa
                 cell_forward(gates[t, s], cont[t, s], c[t, s], c[t + 1, s], h[t, s])
 
 
-@kernel
-def sequence_forward(gates, cont, packed, hidden, c, h, last, threads):
-    """h (T, N, D) from gates (T, N, 4D), the other summands of the gates' sums, which become the activated gates.
+@loop("threads")
+def sequence_backward(first, last, gates, cont, packed, c, above, dh, dc, dgates, factors, spare, threads):
+    """dgates (T, N, 4D): the gradients of the sums, from the activated gates.
 
-    cont (T, N); packed: the weights of h; hidden (T, N, D) becomes cont · h before, as factors; c (T + 1, N, D), c[0]
-    given; last (N, D): h before the first step.
+    above (T, N, D): h's gradient, or None; dh, dc (N, D): those of the last states, which become those of the first's;
+    factors (N, 4D): room for dgates' where they are halves, else None; spare (N, D).
     """
-    launch(_sequence_forward, threads, (gates, cont, packed, hidden, c, h, last, threads))
-
-
-@body
-def _sequence_backward(first, last, gates, cont, packed, c, above, dh, dc, dgates, factors, spare, threads):
     steps, n = cont.shape
     for thread in range(first, last):
         lo, hi = thread * n // threads, (thread + 1) * n // threads
@@ -252,13 +242,3 @@ def _sequence_backward(first, last, gates, cont, packed, c, above, dh, dc, dgate
                     multiply(factors[lo:hi], packed, dh[lo:hi])
             for s in range(lo, hi):
                 _keep(cont[t, s], dh[s])
-
-
-@kernel
-def sequence_backward(gates, cont, packed, c, above, dh, dc, dgates, factors, spare, threads):
-    """dgates (T, N, 4D): the gradients of the sums, from the activated gates.
-
-    above (T, N, D): h's gradient, or None; dh, dc (N, D): those of the last states, which become those of the first's;
-    factors (N, 4D): room for dgates' where they are halves, else None; spare (N, D).
-    """
-    launch(_sequence_backward, threads, (gates, cont, packed, c, above, dh, dc, dgates, factors, spare, threads))

@@ -7,7 +7,7 @@ pixels. Cells of boxes that are not finite are empty.
 
 import numpy as np
 
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 FARTHEST = 1e9  # coordinates that fit 32-bit integers
@@ -55,8 +55,10 @@ def _cell(start, extent, cells, i, size):
     return _clipped(low, size), _clipped(high, size)
 
 
-@body
-def _max_forward(first, last, x, rois, y, index, scale):
+@loop("y.shape[0] * y.shape[1]")
+def max_forward(first, last, x, rois, y, index, scale):
+    """index: the place of each maximum in its plane, the first of equals, NaN wins; -1 for an empty cell, whose y is
+    0."""
     images, channels, height, width = x.shape
     count, _, high, wide = y.shape
     kind = x.dtype.type
@@ -84,15 +86,8 @@ def _max_forward(first, last, x, rois, y, index, scale):
                 y[r, c, i, j], index[r, c, i, j] = best, where
 
 
-@kernel
-def max_forward(x, rois, y, index, scale):
-    """index: the place of each maximum in its plane, the first of equals, NaN wins; -1 for an empty cell, whose y is
-    0."""
-    launch(_max_forward, y.shape[0] * y.shape[1], (x, rois, y, index, scale))
-
-
-@body
-def _max_backward(first, last, dy, rois, index, dx):
+@loop("dx.shape[1]")
+def max_backward(first, last, dy, rois, index, dx):
     images, channels, height, width = dx.shape
     count, _, high, wide = dy.shape
     flat = dx.reshape(images, channels, height * width)
@@ -106,11 +101,6 @@ def _max_backward(first, last, dy, rois, index, dx):
                 for j in range(wide):
                     if index[r, c, i, j] >= 0:
                         flat[n, c, index[r, c, i, j]] += dy[r, c, i, j]
-
-
-@kernel
-def max_backward(dy, rois, index, dx):
-    launch(_max_backward, dx.shape[1], (dy, rois, index, dx))
 
 
 @kernel
@@ -131,8 +121,8 @@ def _part(start, extent, cells, i, size):
     return _clipped(low, size), _clipped(high, size)
 
 
-@body
-def _position_forward(first, last, x, rois, y, scale):
+@loop("y.shape[0] * y.shape[1]")
+def position_forward(first, last, x, rois, y, scale):
     images, _, height, width = x.shape
     count, outputs, group, _ = y.shape
     kind = x.dtype.type
@@ -158,13 +148,8 @@ def _position_forward(first, last, x, rois, y, scale):
                 y[r, c, i, j] = total / kind((h1 - h0) * (w1 - w0))
 
 
-@kernel
-def position_forward(x, rois, y, scale):
-    launch(_position_forward, y.shape[0] * y.shape[1], (x, rois, y, scale))
-
-
-@body
-def _position_backward(first, last, dy, rois, dx, scale):
+@loop("dx.shape[1]")
+def position_backward(first, last, dy, rois, dx, scale):
     images, channels, height, width = dx.shape
     count, _, group, _ = dy.shape
     kind = dx.dtype.type
@@ -188,11 +173,6 @@ def _position_backward(first, last, dy, rois, dx, scale):
 
 
 @kernel
-def position_backward(dy, rois, dx, scale):
-    launch(_position_backward, dx.shape[1], (dy, rois, dx, scale))
-
-
-@kernel
 def _point(low, high, pad, scale, cells, i, size):
     """Corner i of the cells of a box along an axis: its two pixels and the weight of the second; a first pixel of -1
     where the box has no extent or the corner is outside of the map."""
@@ -209,8 +189,8 @@ def _point(low, high, pad, scale, cells, i, size):
     return a, b, min(max(position, kind(0)), kind(size - 1)) - kind(a)
 
 
-@body
-def _align_forward(first, last, x, rois, y, scale, pad):
+@loop("y.shape[0] * y.shape[1]")
+def align_forward(first, last, x, rois, y, scale, pad):
     images, channels, height, width = x.shape
     count, _, high, wide = y.shape
     one = x.dtype.type(1)
@@ -231,13 +211,8 @@ def _align_forward(first, last, x, rois, y, scale, pad):
                 y[r, c, i, j] = (one - v) * above + v * below
 
 
-@kernel
-def align_forward(x, rois, y, scale, pad):
-    launch(_align_forward, y.shape[0] * y.shape[1], (x, rois, y, scale, pad))
-
-
-@body
-def _align_backward(first, last, dy, rois, dx, scale, pad):
+@loop("dx.shape[1]")
+def align_backward(first, last, dy, rois, dx, scale, pad):
     images, channels, height, width = dx.shape
     count, _, high, wide = dy.shape
     one = dx.dtype.type(1)
@@ -258,8 +233,3 @@ def _align_backward(first, last, dy, rois, dx, scale, pad):
                     dx[n, c, h0, w1] += (one - v) * u * d
                     dx[n, c, h1, w0] += v * (one - u) * d
                     dx[n, c, h1, w1] += v * u * d
-
-
-@kernel
-def align_backward(dy, rois, dx, scale, pad):
-    launch(_align_backward, dx.shape[1], (dy, rois, dx, scale, pad))

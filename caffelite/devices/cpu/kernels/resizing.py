@@ -1,11 +1,11 @@
 """Interpolation and unpooling over planes (N·C, H, W)."""
 
-from .parallel import body, launch
-from .settings import kernel
+from .parallel import loop
 
 
-@body
-def _interpolate(first, last, x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
+@loop("x.shape[0] * y.shape[1]")
+def interpolate(first, last, x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
+    """y (N·C, OH, OW): each number between two rows and two columns of x (N·C, H, W), in the given shares."""
     height, width = y.shape[1], y.shape[2]
     for i in range(first, last):
         plane, h = i // height, i % height
@@ -18,20 +18,11 @@ def _interpolate(first, last, x, low_rows, high_rows, row_shares, low_columns, h
             y[plane, h, w] = up * top + down * ((1 - share) * below[left] + share * below[right])
 
 
-@kernel
-def interpolate(x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
-    """y (N·C, OH, OW): each number between two rows and two columns of x (N·C, H, W), in the given shares."""
-    launch(
-        _interpolate,
-        x.shape[0] * y.shape[1],
-        (x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y),
-    )
-
-
-@body
-def _interpolate_backward(
+@loop("dx.shape[0]")
+def interpolate_backward(
     first, last, dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx
 ):
+    """dx (N·C, H, W) from dy (N·C, OH, OW)."""
     for plane in range(first, last):
         dx[plane] = 0
         for h in range(dy.shape[1]):
@@ -47,18 +38,10 @@ def _interpolate_backward(
                 below[right] += share * lower
 
 
-@kernel
-def interpolate_backward(dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx):
-    """dx (N·C, H, W) from dy (N·C, OH, OW)."""
-    launch(
-        _interpolate_backward,
-        dx.shape[0],
-        (dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx),
-    )
-
-
-@body
-def _unpool(first, last, x, index, y, wrong):
+@loop("x.shape[0]")
+def unpool(first, last, x, index, y, wrong):
+    """y (N·C, Q) = 0, but for x (N·C, P) at its index (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
+    first place of a plane outside of 0 to Q - 1, or 0."""
     for plane in range(first, last):
         y[plane] = 0
         wrong[plane] = 0
@@ -70,22 +53,10 @@ def _unpool(first, last, x, index, y, wrong):
                 wrong[plane] = 1 + i
 
 
-@kernel
-def unpool(x, index, y, wrong):
-    """y (N·C, Q) = 0, but for x (N·C, P) at its index (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
-    first place of a plane outside of 0 to Q - 1, or 0."""
-    launch(_unpool, x.shape[0], (x, index, y, wrong))
-
-
-@body(distinct=True)
-def _unpool_backward(first, last, dy, index, dx):
+@loop("dx.shape[0]", distinct=True)
+def unpool_backward(first, last, dy, index, dx):
+    """dx (N·C, P) = dy (N·C, Q) at the places, 0 where there is none."""
     for plane in range(first, last):
         for i in range(dx.shape[1]):
             source = index[plane, i]
             dx[plane, i] = dy[plane, int(source)] if 0 <= source < dy.shape[1] else 0
-
-
-@kernel
-def unpool_backward(dy, index, dx):
-    """dx (N·C, P) = dy (N·C, Q) at the places, 0 where there is none."""
-    launch(_unpool_backward, dx.shape[0], (dy, index, dx))

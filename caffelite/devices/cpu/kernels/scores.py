@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from .parallel import body, launch
+from .parallel import loop
 from .settings import kernel
 
 
-@body
-def _softmax_forward(first, last, x, y):
+@loop("x.shape[0]")
+def softmax_forward(first, last, x, y):
+    """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
     for n in range(first, last):
         for p in range(x.shape[2]):
             top = x[n, 0, p]
@@ -22,14 +23,9 @@ def _softmax_forward(first, last, x, y):
                 y[n, c, p] /= total
 
 
-@kernel
-def softmax_forward(x, y):
-    """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
-    launch(_softmax_forward, x.shape[0], (x, y))
-
-
-@body
-def _softmax_backward(first, last, y, dy, dx):
+@loop("y.shape[0]")
+def softmax_backward(first, last, y, dy, dx):
+    """dx = (dy - Σ dy·y) y over axis 1 of (N, C, P)."""
     for n in range(first, last):
         for p in range(y.shape[2]):
             dot = y.dtype.type(0)
@@ -37,12 +33,6 @@ def _softmax_backward(first, last, y, dy, dx):
                 dot += dy[n, c, p] * y[n, c, p]
             for c in range(y.shape[1]):
                 dx[n, c, p] = (dy[n, c, p] - dot) * y[n, c, p]
-
-
-@kernel
-def softmax_backward(y, dy, dx):
-    """dx = (dy - Σ dy·y) y over axis 1 of (N, C, P)."""
-    launch(_softmax_backward, y.shape[0], (y, dy, dx))
 
 
 @kernel
@@ -72,8 +62,9 @@ def softmax_loss_forward(x, prob, label, weights, ignore, ignoring, fixed, tiny,
     total[0] += weight * loss[0]
 
 
-@body
-def _softmax_loss_backward(first, last, prob, label, weights, ignore, ignoring, dloss, divisor, dx):
+@loop("prob.shape[0]")
+def softmax_loss_backward(first, last, prob, label, weights, ignore, ignoring, dloss, divisor, dx):
+    """dx = weights[label] · (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored or no class."""
     scale = dloss[0] / divisor[0]
     for n in range(first, last):
         for p in range(prob.shape[2]):
@@ -85,12 +76,6 @@ def _softmax_loss_backward(first, last, prob, label, weights, ignore, ignoring, 
             weight = weights[int(truth)] * scale
             for c in range(prob.shape[1]):
                 dx[n, c, p] = (prob[n, c, p] - (1 if c == truth else 0)) * weight
-
-
-@kernel
-def softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss, divisor, dx):
-    """dx = weights[label] · (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored or no class."""
-    launch(_softmax_loss_backward, prob.shape[0], (prob, label, weights, ignore, ignoring, dloss, divisor, dx))
 
 
 @kernel

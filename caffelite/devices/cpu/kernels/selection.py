@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .parallel import body, launch
+from .parallel import body, launch, loop
 from .settings import kernel
 
 COLUMNS = 64  # that one thread sums at a time
@@ -33,8 +33,9 @@ def take_forward(table, index, out, bad):
     launch(_take_forward, index.size, (table, index, out))
 
 
-@body
-def _take_backward(first, last, index, dout, dtable, keep):
+@loop("-(-dtable.shape[1] // COLUMNS)")
+def take_backward(first, last, index, dout, dtable, keep):
+    """dtable [+]= the rows of dout (count, width), in order, each to the row that index names."""
     width = dtable.shape[1]
     for t in range(first, last):
         lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, width)
@@ -48,12 +49,6 @@ def _take_backward(first, last, index, dout, dtable, keep):
 
 
 @kernel
-def take_backward(index, dout, dtable, keep):
-    """dtable [+]= the rows of dout (count, width), in order, each to the row that index names."""
-    launch(_take_backward, -(-dtable.shape[1] // COLUMNS), (index, dout, dtable, keep))
-
-
-@kernel
 def _comes_first(a, i, b, j):
     """Whether a at place i is chosen before b at place j: the larger, the first of equals, NaN last."""
     if a != a:
@@ -61,8 +56,9 @@ def _comes_first(a, i, b, j):
     return b != b or a > b or (a == b and i < j)
 
 
-@body
-def _top_k(begin, end, x, values, index):
+@loop("values.shape[0] * values.shape[2]")
+def top_k(begin, end, x, values, index):
+    """The k largest over axis 1 of x (N, C, P) in order: values and index (N, k, P)."""
     n, k, width = values.shape
     for s in range(begin, end):
         i, p = s // width, s % width
@@ -80,14 +76,9 @@ def _top_k(begin, end, x, values, index):
             last, position = best, where
 
 
-@kernel
-def top_k(x, values, index):
-    """The k largest over axis 1 of x (N, C, P) in order: values and index (N, k, P)."""
-    launch(_top_k, values.shape[0] * values.shape[2], (x, values, index))
-
-
-@body
-def _distances(first, last, x, w, y, squared):
+@loop("x.shape[0]")
+def distances(first, last, x, w, y, squared):
+    """y (M, N): Σ (x - w)² or Σ |x - w| of each row of x (M, K) and of w (N, K)."""
     for m in range(first, last):
         for n in range(w.shape[0]):
             total = x.dtype.type(0)
@@ -101,14 +92,9 @@ def _distances(first, last, x, w, y, squared):
             y[m, n] = total
 
 
-@kernel
-def distances(x, w, y, squared):
-    """y (M, N): Σ (x - w)² or Σ |x - w| of each row of x (M, K) and of w (N, K)."""
-    launch(_distances, x.shape[0], (x, w, y, squared))
-
-
-@body
-def _distances_backward(first, last, x, w, dy, dx, squared, keep):
+@loop("x.shape[0]")
+def distances_backward(first, last, x, w, dy, dx, squared, keep):
+    """dx [+]= the gradient of x, of the distances (M, N) of x (M, K) and w (N, K); dy of any strides."""
     for m in range(first, last):
         if not keep:
             dx[m] = 0
@@ -120,9 +106,3 @@ def _distances_backward(first, last, x, w, dy, dx, squared, keep):
             else:
                 for k in range(x.shape[1]):
                     dx[m, k] += g * np.sign(x[m, k] - w[n, k])
-
-
-@kernel
-def distances_backward(x, w, dy, dx, squared, keep):
-    """dx [+]= the gradient of x, of the distances (M, N) of x (M, K) and w (N, K); dy of any strides."""
-    launch(_distances_backward, x.shape[0], (x, w, dy, dx, squared, keep))

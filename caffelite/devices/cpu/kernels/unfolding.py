@@ -1,11 +1,11 @@
 """im2col and col2im: converts images to columns, one per window, and columns to images."""
 
-from .parallel import body, launch
-from .settings import kernel
+from .parallel import loop
 
 
-@body
-def _im2col(first, last, x, columns, kernel, stride, pad, dilation):
+@loop("x.shape[0]")
+def im2col(first, last, x, columns, kernel, stride, pad, dilation):
+    """x (N·C, H, W) → columns (N·C, kh, kw, OH, OW), 0 outside the image."""
     for plane in range(first, last):
         for i in range(kernel[0]):
             for j in range(kernel[1]):
@@ -16,14 +16,9 @@ def _im2col(first, last, x, columns, kernel, stride, pad, dilation):
                         run[v] = x[plane, h, w] if 0 <= h < x.shape[1] and 0 <= w < x.shape[2] else 0
 
 
-@kernel
-def im2col(x, columns, kernel, stride, pad, dilation):
-    """x (N·C, H, W) → columns (N·C, kh, kw, OH, OW), 0 outside the image."""
-    launch(_im2col, x.shape[0], (x, columns, kernel, stride, pad, dilation))
-
-
-@body
-def _col2im(first, last, columns, dx, kernel, stride, pad, dilation):
+@loop("dx.shape[0]")
+def col2im(first, last, columns, dx, kernel, stride, pad, dilation):
+    """The transpose: dx (N·C, H, W) sums the places of columns (N·C, kh, kw, OH, OW) that came from each pixel."""
     for plane in range(first, last):
         dx[plane] = 0
         for i in range(kernel[0]):
@@ -35,9 +30,3 @@ def _col2im(first, last, columns, dx, kernel, stride, pad, dilation):
                             w = v * stride[1] - pad[1] + j * dilation[1]
                             if 0 <= w < dx.shape[2]:
                                 dx[plane, h, w] += columns[plane, i, j, u, v]
-
-
-@kernel
-def col2im(columns, dx, kernel, stride, pad, dilation):
-    """The transpose: dx (N·C, H, W) sums the places of columns (N·C, kh, kw, OH, OW) that came from each pixel."""
-    launch(_col2im, dx.shape[0], (columns, dx, kernel, stride, pad, dilation))

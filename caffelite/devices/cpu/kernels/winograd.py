@@ -15,7 +15,7 @@ import numpy as np
 
 from ...algorithms import GROUP, PANEL, ROWS, ROWS_TURNED
 from .cook_toom import Matrix, matrices
-from .parallel import body, launch
+from .parallel import body, launch, loop
 from .settings import kernel
 from .vectors import BYTES, LANES, both_sides, product
 
@@ -183,8 +183,14 @@ def _transform_members(w, rotated, starts, j, k, members, matrices, pitch, rough
         _transform_kernel(side, source.ctypes.data, target.ctypes.data, channels)
 
 
-@body
-def _transform_weights(first, last, w, rotated, starts, packed, rough, tables, outputs, size):
+@loop("tables.shape[0]")
+def transform_weights(first, last, w, rotated, starts, packed, rough, tables, outputs, size):
+    """packed: the weights w (M, C, r²) for ``convolve``: for each panel, a² matrices (C, width).
+
+    rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
+    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·r²·PANEL·LANES),
+    tables (threads, 2, 64).
+    """
     count, threads = w.shape[0] if rotated else w.shape[1], tables.shape[0]
     groups, square = -(-count // GROUP), (outputs + size - 1) ** 2
     tasks = groups * (starts.size - 1)
@@ -193,17 +199,6 @@ def _transform_weights(first, last, w, rotated, starts, packed, rough, tables, o
             j, k = task // groups, task % groups * GROUP
             members, (matrices, pitch) = min(GROUP, count - k), _panel(packed, starts, j, square, count)
             _transform_members(w, rotated, starts, j, k, members, matrices, pitch, rough[t], tables[t], outputs, size)
-
-
-@kernel
-def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
-    """packed: the weights w (M, C, r²) for ``convolve``: for each panel, a² matrices (C, width).
-
-    rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
-    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·r²·PANEL·LANES),
-    tables (threads, 2, 64).
-    """
-    launch(_transform_weights, tables.shape[0], (w, rotated, starts, packed, rough, tables, outputs, size))
 
 
 @kernel
@@ -249,8 +244,15 @@ def _multiply_panel(inputs, channels, rows, weights, pitch, starts, j, bias, slo
         _finish_outputs(side, source.ctypes.data, target.ctypes.data, wanted, added, slope)
 
 
-@body
-def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
+@loop("tables.shape[0]")
+def convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
+    """y (N, OH, OW, M·G) = the convolution of x (N, H, W, C·G) + bias (M), what is not positive times slope, for one of
+    G groups of channels.
+
+    packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
+    are transformed at a time, a multiple of ROWS. Workspace: space (threads, C + a²·(block·(C + PANEL·LANES) + LANES) +
+    PANEL·LANES), tables (threads, 2, 64).
+    """
     channels, square, threads = x.shape[3] // groups, (outputs + size - 1) ** 2, tables.shape[0]
     tiles = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs)
     blocks, how = -(-tiles // block), (group, groups, outputs, size)
@@ -268,22 +270,6 @@ def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad,
                 weights, pitch = _panel(packed, starts, j, square, channels)
                 after = starts, j, bias, slope, y, how, first, count, tables[t], products
                 _multiply_panel(inputs, channels, rows, weights, pitch, *after)
-
-
-@kernel
-def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
-    """y (N, OH, OW, M·G) = the convolution of x (N, H, W, C·G) + bias (M), what is not positive times slope, for one of
-    G groups of channels.
-
-    packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
-    are transformed at a time, a multiple of ROWS. Workspace: space (threads, C + a²·(block·(C + PANEL·LANES) + LANES) +
-    PANEL·LANES), tables (threads, 2, 64).
-    """
-    launch(
-        _convolve,
-        tables.shape[0],
-        (x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables),
-    )
 
 
 @body
@@ -333,8 +319,14 @@ def convolve_panels(
     launch(_convolve_panels, tables.shape[0], (w, rotated, starts, bias, slope, y, how, inputs, *sizes))
 
 
-@body
-def _transform_images(begin, end, x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables):
+@loop("tables.shape[0]")
+def transform_images(begin, end, x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables):
+    """The factors of the weight gradient of one of G groups of channels, for tiles ``first`` to ``last`` of x (N, H, W,
+    C·G) and dy (N, OH, OW, M·G).
+
+    inputs of a² matrices (tiles, C + LANES), as rows a power of two apart would share few sets of a cache; gradients:
+    for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
+    """
     channels, width, side = x.shape[3] // groups, dy.shape[3] // groups, OUTPUTS + TAPS - 1
     high, wide = -(-dy.shape[1] // OUTPUTS), -(-dy.shape[2] // OUTPUTS)
     square, threads, count, nothing = side * side, tables.shape[0], last - first, zeros.ctypes.data
@@ -354,23 +346,9 @@ def _transform_images(begin, end, x, dy, starts, group, groups, pad, first, last
                 _output_gradient4(source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
 
 
-@kernel
-def transform_images(x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables):
-    """The factors of the weight gradient of one of G groups of channels, for tiles ``first`` to ``last`` of x (N, H, W,
-    C·G) and dy (N, OH, OW, M·G).
-
-    inputs of a² matrices (tiles, C + LANES), as rows a power of two apart would share few sets of a cache; gradients:
-    for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
-    """
-    launch(
-        _transform_images,
-        tables.shape[0],
-        (x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables),
-    )
-
-
-@body
-def _multiply_images(first, last, inputs, gradients, starts, channels, count, square, products, add):
+@loop("square * (starts.size - 1)")
+def multiply_images(first, last, inputs, gradients, starts, channels, count, square, products, add):
+    """products: for each panel, a² matrices (C, width), = [products +] the sum over tiles of inputs times gradients."""
     panels = starts.size - 1
     for t in range(first, last):
         p, j = t // panels, t % panels
@@ -382,18 +360,10 @@ def _multiply_images(first, last, inputs, gradients, starts, channels, count, sq
         _multiply_turned(left, row, channels, right + p * right_pitch, out + p * pitch, count, vectors, add)
 
 
-@kernel
-def multiply_images(inputs, gradients, starts, channels, count, square, products, add):
-    """products: for each panel, a² matrices (C, width), = [products +] the sum over tiles of inputs times gradients."""
-    launch(
-        _multiply_images,
-        square * (starts.size - 1),
-        (inputs, gradients, starts, channels, count, square, products, add),
-    )
-
-
-@body
-def _finish_weights(begin, end, products, starts, dw, add, rough, tables):
+@loop("tables.shape[0]")
+def finish_weights(begin, end, products, starts, dw, add, rough, tables):
+    """dw (M, C, r²) = [dw +] the weight gradient from ``products``. Workspace:
+    rough (threads, GROUP·r²·PANEL·LANES)."""
     width, channels = dw.shape[0], dw.shape[1]
     threads, taps, square = tables.shape[0], TAPS**2, (OUTPUTS + TAPS - 1) ** 2
     groups = -(-channels // GROUP)
@@ -415,10 +385,3 @@ def _finish_weights(begin, end, products, starts, dw, add, rough, tables):
                     for q in range(taps):
                         before = dw[starts[j] * LANES + m, first + i, q] if add else np.float32(0)
                         dw[starts[j] * LANES + m, first + i, q] = buffer[i, q, m] + before
-
-
-@kernel
-def finish_weights(products, starts, dw, add, rough, tables):
-    """dw (M, C, r²) = [dw +] the weight gradient from ``products``. Workspace:
-    rough (threads, GROUP·r²·PANEL·LANES)."""
-    launch(_finish_weights, tables.shape[0], (products, starts, dw, add, rough, tables))
