@@ -11,6 +11,8 @@ import pytest
 
 # Rarer than Python's default: collecting the tests and compiling kernels make millions of objects that live long.
 gc.set_threshold(20_000, 10, 10)
+# Hundreds of processes start; without bytecode on disk each compiles the sources first.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def _folder(variable: str) -> Path:
