@@ -96,6 +96,7 @@ def test_weight_gradients_run_on_a_side_stream(folder, train, aside, precision):
     assert np.isfinite(actual[1]).all()
 
 
+@pytest.mark.host
 def test_resume_is_exact(folder, train, device):
     whole = trained(train, device, SOLVER)
     train(SOLVER, stop_at=20)
