@@ -84,6 +84,7 @@ def test_damaged_files_are_read_or_reported():
     assert outcomes["reports"] > 30 and outcomes["runs"] > 10
 
 
+@pytest.mark.slow
 def test_damaged_hdf5_files_are_read_or_reported():
     campaign("fuzz_files.py", IN_HDF5, 6)
 
