@@ -176,7 +176,7 @@ def shares_start(one: str, other: str) -> bool:
 
 def edits(one: str, other: str) -> int:
     """The least number of changes that turn one text into the other: a letter more, less or another one, or two
-    neighbours exchanged."""
+    neighbors exchanged."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):

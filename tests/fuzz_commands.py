@@ -42,7 +42,7 @@ class BadEnd(Exception):
 
 def call(arguments: Sequence[str]) -> None:
     """Runs a command as ``main`` does. Errors: CaffeliteError or MemoryError as raised; BadEnd."""
-    words = [cli.normalise(word) for word in arguments]
+    words = [cli.normalize(word) for word in arguments]
     with user_modules.forbidden():
         result = CliRunner().invoke(cli.caffelite, words)
     error = result.exception

@@ -31,7 +31,7 @@ layer {{ name: "ip2" type: "InnerProduct" bottom: "ip1" top: "ip2" inner_product
 layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }}
 """
 )
-NORMALISED = LENET.replace(
+NORMALIZED = LENET.replace(
     'layer { name: "pool1"',
     """layer { name: "norm" type: "BatchNorm" bottom: "conv1" top: "conv1" }
 layer { name: "scale" type: "Scale" bottom: "conv1" top: "conv1" scale_param { bias_term: true } }
@@ -50,7 +50,7 @@ def dev(request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [LENET, NORMALISED], ids=["LeNet", "with normalisation"])
+@pytest.mark.parametrize("text", [LENET, NORMALIZED], ids=["LeNet", "with normalization"])
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
 def test_an_iteration_allocates_nothing(dev, text, phase):
     rng = np.random.default_rng(1)

@@ -13,7 +13,7 @@ import make_layer_docs
 import pytest
 from click.testing import CliRunner
 
-from caffelite.cli import caffelite, normalise
+from caffelite.cli import caffelite, normalize
 from caffelite.layers import REGISTRY
 from caffelite.layers.fillers import FILLERS
 from caffelite.training.optim.rates import POLICIES
@@ -72,7 +72,7 @@ def test_every_option_is_explained(name):
 
 def check_command_line(line: str) -> None:
     """Parses a command as the command line would, and runs nothing."""
-    words = [normalise(word) for word in shlex.split(line, comments=True)]
+    words = [normalize(word) for word in shlex.split(line, comments=True)]
     assert words.pop(0) == "caffelite", line
     command, context = caffelite, click.Context(caffelite)
     while isinstance(command, click.Group):

@@ -260,7 +260,7 @@ def test_hdf5_layers_in_groups_within_groups(tmp_path):
     assert actual == {"conv": [1], "conv/3x3": [2], "deep/a/b": [None, 3]}
 
 
-def test_hdf5_models_are_recognised_by_content(tmp_path, rng):
+def test_hdf5_models_are_recognized_by_content(tmp_path, rng):
     """Whatever the name; also behind a block of the user's, as HDF5 allows."""
     blobs = {name: each for name, each in arrays(rng).items() if each}
     path = tmp_path / "m.caffemodel"
@@ -353,7 +353,7 @@ def test_load_takes_the_four_axes_of_old_files(rng):
         (
             [(4, 3), (3,)],
             "m.caffemodel does not fit, blob 0; expected [3, 4], found [4, 3]; rename the layer to "
-            "initialise it from its fillers",
+            "initialize it from its fillers",
         ),
         ([(3, 4), (3, 1)], "does not fit, blob 1; expected [3], found [3, 1]"),
         ([(12,), (3,)], "does not fit, blob 0; expected [3, 4], found [12]"),

@@ -34,7 +34,7 @@ RELU = "where({0} > 0, {0}, 0)"
 
 # net, channels, side
 CHANNELS = [("AlexNet", 96, 55), ("GoogLeNet", 64, 112), ("ResNet-50", 256, 56), ("ResNet-50", 2048, 7)]
-NEIGHBOURS = [("AlexNet", 96, 27), ("GoogLeNet", 192, 56)]
+NEIGHBORS = [("AlexNet", 96, 27), ("GoogLeNet", 192, 56)]
 TURNED = [("ResNet-50", 3, 224), ("AlexNet", 256, 13)]
 POOLS = [  # and kernel, stride, pad
     ("AlexNet", "MAX", 96, 55, 3, 2, 0),
@@ -75,7 +75,7 @@ class Bench:
             yield from self.channels(net, c, side)
         for net, method, c, side, kernel, stride, pad in POOLS:
             yield from self.pooling(net, method, c, side, Window((kernel, kernel), (stride, stride), (pad, pad)))
-        for net, c, side in NEIGHBOURS:
+        for net, c, side in NEIGHBORS:
             yield from self.lrn(net, c, side)
         yield from self.copies()
         yield from self.rest()
@@ -95,8 +95,8 @@ class Bench:
         yield Case("ReLU's and bias's gradients", shape, (y, dy, dy), lambda: relu_backward(y, dy, b))
         moments, count = self.dev.batch_moments(*split, 1e-5, 0.999), self.blob(1, dtype="float32")
         yield Case("batch norm: moments", shape, (x,), lambda: moments(x, u, s, t, d, count))
-        normalise = self.dev.channel_map(Formula(RELU.format(f"({value})"), ("x", *names)), names, *split)
-        yield Case("batch norm + scale + ReLU", shape, (x, y), lambda: normalise(x, u, s, g, b, y))
+        normalize = self.dev.channel_map(Formula(RELU.format(f"({value})"), ("x", *names)), names, *split)
+        yield Case("batch norm + scale + ReLU", shape, (x, y), lambda: normalize(x, u, s, g, b, y))
         sums = self.dev.channel_sums(
             (Formula(slope, ("dy", "x", *names)), Formula(f"{slope} * (x - u) * s", ("dy", "x", *names))), names, *split
         )

@@ -21,7 +21,7 @@ from pathlib import Path
 from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.charts import GRID, INK, panels, plain_text, saved
 from caffelite.runs.history import read
-from caffelite.runs.picture import COLOURS
+from caffelite.runs.picture import COLORS
 
 ROOT = Path(__file__).resolve().parent.parent
 NET = ROOT / "models/cifar10_full/train_val_augmented.prototxt"
@@ -96,7 +96,7 @@ def picture(curves: dict[str, list[dict[float, float]]]) -> bytes:
     """Accuracy by epoch: a thin line a seed, a thick one for their mean."""
     figure, (axis,) = panels((8, 4.2), dpi=110)
     axis.grid(color=GRID)
-    for (name, seeds), color in zip(curves.items(), COLOURS, strict=False):
+    for (name, seeds), color in zip(curves.items(), COLORS, strict=False):
         for each in seeds:
             axis.plot(list(each), list(each.values()), color=color, alpha=0.35, linewidth=1)
         epochs = [epoch for epoch in seeds[0] if all(epoch in each for each in seeds)]

@@ -142,7 +142,7 @@ def run_side(args) -> None:
 
 
 @contextlib.contextmanager
-def neighbour(busy: bool) -> Iterator[None]:
+def neighbor(busy: bool) -> Iterator[None]:
     """A process that keeps one core busy meanwhile."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
     try:
@@ -175,7 +175,7 @@ def launch(setting: Setting, args) -> dict:
         environment |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(setting.threads))
     if args.passive:
         environment["OMP_WAIT_POLICY"] = "PASSIVE"
-    with neighbour(setting.busy):
+    with neighbor(setting.busy):
         done = subprocess.run(words, capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.exit(f"{setting.side}: {done.stderr.strip() or done.stdout.strip()}")

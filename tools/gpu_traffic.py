@@ -108,7 +108,7 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBa
 def watch(recorder: RecordingBackend, net) -> None:
     """Sets the layer that each recorded launch belongs to."""
 
-    def labelled(node, run: Callable, way: str) -> tuple:
+    def labeled(node, run: Callable, way: str) -> tuple:
         def step() -> None:
             recorder.layer, recorder.way = node.name, way
             run()
@@ -116,8 +116,8 @@ def watch(recorder: RecordingBackend, net) -> None:
 
         return node, step
 
-    net._forward[:] = [labelled(node, run, "forward") for node, run in net._forward]
-    net._backward[:] = [labelled(node, run, "backward") for node, run in net._backward]
+    net._forward[:] = [labeled(node, run, "forward") for node, run in net._forward]
+    net._backward[:] = [labeled(node, run, "backward") for node, run in net._backward]
 
 
 class Total(NamedTuple):

@@ -23,7 +23,7 @@ of each field.
 
 The first top of a loss has the weight 1 unless `loss_weight` says otherwise. Losses read `loss_param`:
 `normalization` and `ignore_label`. Data layers of images read `transform_param`: [data.md](data.md#augmentation). Of
-YOLO's layers, boxes have a centre and sides as shares of the image; those found are rows (1, 1, M, 7) of image, class
+YOLO's layers, boxes have a center and sides as shares of the image; those found are rows (1, 1, M, 7) of image, class
 + 1, confidence, xmin, ymin, xmax, ymax, and where there are none a row of -1 for each image. [ssd.md](ssd.md) and
 [detection.md](detection.md) show detectors at work.
 """

@@ -77,10 +77,10 @@ def drawn(draw: Callable[[np.random.Generator, int], np.ndarray]) -> tuple[Pictu
 
 
 def shape(rng: np.random.Generator, kind: int) -> np.ndarray:
-    """A circle, cross, square, triangle or bar in a random colour on noise."""
+    """A circle, cross, square, triangle or bar in a random color on noise."""
     image = rng.integers(0, 130, (32, 32, 3), np.uint8)
     x, y, r = (int(value) for value in rng.integers((12, 12, 6), (20, 20, 11)))
-    colour = [int(value) for value in rng.integers(70, 200, 3)]
+    color = [int(value) for value in rng.integers(70, 200, 3)]
     lines = {
         1: [[(x - r, y - r), (x + r, y + r)], [(x - r, y + r), (x + r, y - r)]],
         2: [[(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r), (x - r, y - r)]],
@@ -88,9 +88,9 @@ def shape(rng: np.random.Generator, kind: int) -> np.ndarray:
         4: [[(x - r, y), (x + r, y)]],
     }
     if kind == 0:
-        cv2.circle(image, (x, y), r, colour, 2)
+        cv2.circle(image, (x, y), r, color, 2)
     for line in lines.get(kind, []):
-        cv2.polylines(image, [np.array(line, np.int32)], False, colour, 2)
+        cv2.polylines(image, [np.array(line, np.int32)], False, color, 2)
     return image
 
 

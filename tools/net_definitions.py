@@ -77,10 +77,10 @@ def cifar10_leaky(m: Model, perturbed: bool = False) -> None:
 
 
 def cifar10_full(m: Model, augmented: bool = False) -> None:
-    """augmented: the same layers with other initialisation and decay, on augmented images."""
+    """augmented: the same layers with other initialization and decay, on augmented images."""
     x = cifar10_augmented(m) if augmented else cifar10(m)
     first, other = (MSRA, MSRA) if augmented else (gaussian(1e-4), gaussian(0.01))
-    m.section("Three blocks of convolution and pooling, two with normalisation: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
+    m.section("Three blocks of convolution and pooling, two with normalization: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
     rates = [{"lr_mult": 1}, {"lr_mult": 2}]
     local = {"local_size": 3, "alpha": 5e-5, "beta": 0.75, "norm_region": "WITHIN_CHANNEL"}
     x = m.conv("conv1", x, 32, 5, pad=2, param=rates, weight_filler=first)
@@ -96,7 +96,7 @@ def cifar10_full(m: Model, augmented: bool = False) -> None:
 
 
 def alexnet(m: Model, pool_first: bool, bias: float) -> None:
-    """AlexNet normalises before pooling, CaffeNet after it. ``bias``: initial bias of the layers whose bias is 1 in the
+    """AlexNet normalizes before pooling, CaffeNet after it. ``bias``: initial bias of the layers whose bias is 1 in the
     paper."""
     x = imagenet(m, 227, (256, 50))
     m.section("Five convolutions; two groups correspond to the two GPUs of the paper.")
@@ -200,8 +200,8 @@ def googlenet(m: Model) -> None:
     m.classify(m.fc("loss3/classifier", x, 1000, RATES, weight_filler=XAVIER), "loss3/loss3", top_5=True)
 
 
-def normalised(m: Model, blob: str, norm: str, scale: str) -> str:
-    """Batch normalisation, in place."""
+def normalized(m: Model, blob: str, norm: str, scale: str) -> str:
+    """Batch normalization, in place."""
     m.on("BatchNorm", norm, blob, batch_norm_param={"moving_average_fraction": 0.9})
     return m.on("Scale", scale, blob, scale_param={"bias_term": True})
 
@@ -210,7 +210,7 @@ def resnet(m: Model, depths: tuple[int, ...], bottleneck: bool, batch: int) -> N
     def conv(name: str, bottom: str, width: int, kernel: int, stride: int = 1) -> str:
         x = m.conv(name, bottom, width, kernel, stride, kernel // 2, bias_term=False, weight_filler=MSRA)
         tail = name.removeprefix("res") if name.startswith("res") else f"_{name}"
-        return normalised(m, x, f"bn{tail}", f"scale{tail}")
+        return normalized(m, x, f"bn{tail}", f"scale{tail}")
 
     def block(name: str, x: str, width: int, stride: int, project: bool) -> str:
         """y = relu(x + f(x)); x is projected if its shape changes."""
@@ -238,9 +238,9 @@ def resnet(m: Model, depths: tuple[int, ...], bottleneck: bool, batch: int) -> N
 
 
 def unit(m: Model, name: str, bottom: str, width: int, kernel: int = 3, stride: int = 1, slope: float = 0) -> str:
-    """Convolution, batch normalisation and ReLU; slope: of a leaky ReLU."""
+    """Convolution, batch normalization and ReLU; slope: of a leaky ReLU."""
     x = m.conv(name, bottom, width, kernel, stride, kernel // 2, bias_term=False, weight_filler=MSRA)
-    x = normalised(m, x, f"bn_{name}", f"scale_{name}")
+    x = normalized(m, x, f"bn_{name}", f"scale_{name}")
     return m.on("ReLU", f"relu_{name}", x, **({"relu_param": {"negative_slope": slope}} if slope else {}))
 
 
@@ -323,7 +323,7 @@ def mobilenet(m: Model) -> None:
         x = m.conv(
             name, bottom, width, kernel, stride, kernel // 2, param, bias_term=False, weight_filler=MSRA, **fields
         )
-        return m.relu(relu, normalised(m, x, f"{name}/bn", f"{name}/scale"))
+        return m.relu(relu, normalized(m, x, f"{name}/bn", f"{name}/scale"))
 
     x = imagenet(m, 224, (64, 50))
     m.section("Pairs of a depthwise convolution (one group per channel, without weight decay) and a 1 x 1 convolution.")

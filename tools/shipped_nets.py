@@ -52,11 +52,11 @@ class Net:
         return made
 
 
-COLOUR = (
-    "Input: colour images (blue, green, red, 0 to 255) minus 104, 117 and 123. Output: probabilities of 1000 classes."
+COLOR = (
+    "Input: color images (blue, green, red, 0 to 255) minus 104, 117 and 123. Output: probabilities of 1000 classes."
 )
 CIFAR = (
-    "Input: colour images of 32 x 32 (blue, green, red, 0 to 255) minus mean.binaryproto. Output: probabilities of "
+    "Input: color images of 32 x 32 (blue, green, red, 0 to 255) minus mean.binaryproto. Output: probabilities of "
     "ten classes."
 )
 IMAGES = "ImageNet (ILSVRC 2012): ilsvrc12_train_lmdb and ilsvrc12_val_lmdb have images of 256 x 256 in 1000 classes."
@@ -67,7 +67,7 @@ CIFAR_IMAGES = (
 )
 
 AUGMENTED = (
-    "cuda-convnet's net of train_val.prototxt with augmentation: mirror, shift, rotation, scale, brightness and colour."
+    "cuda-convnet's net of train_val.prototxt with augmentation: mirror, shift, rotation, scale, brightness and color."
 )
 LEAKY = "CIFAR-10 quick's sizes with leaky ReLUs and dropout."
 
@@ -85,7 +85,7 @@ NETS = {
     "cifar10_full": Net(
         "CIFAR-10 full",
         cifar10_full,
-        f"CIFAR-10, cuda-convnet's net with local normalisation: {CIFAR_IMAGES}",
+        f"CIFAR-10, cuda-convnet's net with local normalization: {CIFAR_IMAGES}",
         CIFAR,
         {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, augmented=True))},
     ),
@@ -94,7 +94,7 @@ NETS = {
         cifar10_resnet,
         "CIFAR-10, a small residual net with mirror and shift. cifar10_train_lmdb and cifar10_test_lmdb "
         "contain images of 3 x 32 x 32 in ten classes. `caffelite dataset cifar10` creates both.",
-        "Input: colour images of 32 x 32 (blue, green, red, 0 to 255) minus 114, 123 and 125, times 1 / 64. Output: "
+        "Input: color images of 32 x 32 (blue, green, red, 0 to 255) minus 114, 123 and 125, times 1 / 64. Output: "
         "probabilities of ten classes.",
     ),
     "mnist_elastic": Net(
@@ -103,23 +103,23 @@ NETS = {
         "MNIST with perturbed digits: shift, scale, rotation and elastic distortion. Leaky ReLUs and dropout.",
         "Input: images scaled to [0, 1) by 1 / 256. Output: probabilities of the ten digits.",
     ),
-    "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOUR),
+    "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOR),
     "caffenet": Net(
         "CaffeNet",
         partial(alexnet, pool_first=True, bias=1),
-        f"CaffeNet, AlexNet with pooling before normalisation, on {IMAGES}",
-        COLOUR,
+        f"CaffeNet, AlexNet with pooling before normalization, on {IMAGES}",
+        COLOR,
     ),
-    "vgg16": Net("VGG-16", vgg16, f"VGG-16 (configuration D) on {IMAGES}", COLOUR),
-    "googlenet": Net("GoogLeNet", googlenet, f"GoogLeNet (Inception v1) on {IMAGES}", COLOUR),
+    "vgg16": Net("VGG-16", vgg16, f"VGG-16 (configuration D) on {IMAGES}", COLOR),
+    "googlenet": Net("GoogLeNet", googlenet, f"GoogLeNet (Inception v1) on {IMAGES}", COLOR),
     "resnet18": Net(
-        "ResNet-18", partial(resnet, depths=(2, 2, 2, 2), bottleneck=False, batch=64), f"ResNet-18 on {IMAGES}", COLOUR
+        "ResNet-18", partial(resnet, depths=(2, 2, 2, 2), bottleneck=False, batch=64), f"ResNet-18 on {IMAGES}", COLOR
     ),
     "resnet50": Net(
-        "ResNet-50", partial(resnet, depths=(3, 4, 6, 3), bottleneck=True, batch=32), f"ResNet-50 on {IMAGES}", COLOUR
+        "ResNet-50", partial(resnet, depths=(3, 4, 6, 3), bottleneck=True, batch=32), f"ResNet-50 on {IMAGES}", COLOR
     ),
-    "squeezenet": Net("SqueezeNet 1.1", squeezenet, f"SqueezeNet 1.1 on {IMAGES}", COLOUR),
-    "mobilenet": Net("MobileNet v1", mobilenet, f"MobileNet v1 (width 1) on {IMAGES}", COLOUR),
+    "squeezenet": Net("SqueezeNet 1.1", squeezenet, f"SqueezeNet 1.1 on {IMAGES}", COLOR),
+    "mobilenet": Net("MobileNet v1", mobilenet, f"MobileNet v1 (width 1) on {IMAGES}", COLOR),
     "siamese": Net(
         "Siamese LeNet",
         siamese,

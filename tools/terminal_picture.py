@@ -1,4 +1,4 @@
-"""Runs a command of caffelite and draws what it prints, as on a terminal: an SVG with its colours.
+"""Runs a command of caffelite and draws what it prints, as on a terminal: an SVG with its colors.
 
 Example:
   python tools/terminal_picture.py -out docs/pictures/device_query.svg device_query -test
@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 
 COLUMNS, WIDTH, HEIGHT, MARGIN = 128, 7.22, 17, 14  # of the terminal, of a letter, of a line, in pixels
-COLOURS = {"31": "#f47067", "32": "#57ab5a", "33": "#c69026"}
+COLORS = {"31": "#f47067", "32": "#57ab5a", "33": "#c69026"}
 CODE = re.compile(r"\x1b\[([\d;]*)m")
 
 
@@ -23,7 +23,7 @@ def spans(line: str) -> str:
     parts, style = [], ""
     for i, part in enumerate(CODE.split(line)):
         if i % 2:
-            style = f' fill="{COLOURS[part]}"' if part in COLOURS else ' font-weight="bold"' if part == "1" else ""
+            style = f' fill="{COLORS[part]}"' if part in COLORS else ' font-weight="bold"' if part == "1" else ""
         elif part:
             parts.append(f"<tspan{style}>{escape(part)}</tspan>")
     return "".join(parts)
@@ -49,14 +49,14 @@ def main() -> int:
     parser.add_argument("-out", type=Path, required=True, help="the SVG to write")
     parser.add_argument("words", nargs=argparse.REMAINDER, help="the command's words")
     arguments = parser.parse_args()
-    from caffelite.cli import caffelite, normalise
+    from caffelite.cli import caffelite, normalize
 
     os.environ["COLUMNS"] = str(COLUMNS)
     status = 0
     with redirect_stdout(io.StringIO()) as output:
         try:
             caffelite.main(
-                [normalise(word) for word in arguments.words], "caffelite", standalone_mode=False, color=True
+                [normalize(word) for word in arguments.words], "caffelite", standalone_mode=False, color=True
             )
         except SystemExit as end:
             status = end.code

@@ -114,7 +114,7 @@ class Peer(nn.Module):
         self.feed, self.steps, self.parts = net.layer[0].top[0], [], nn.ModuleList()
         kind = torch.long if any(layer.type == "Embed" for layer in net.layer) else torch.float
         blobs = {self.feed: torch.zeros(2, *shape[1:], dtype=kind)}  # two samples, or steps, find out every shape
-        normalised = set()
+        normalized = set()
         for layer in net.layer[1:]:
             if layer.type == "SoftmaxWithLoss":
                 weight = layer.loss_weight[0] if layer.loss_weight else 1.0
@@ -129,10 +129,10 @@ class Peer(nn.Module):
                 blobs[layer.top[0]] = call([blobs[name] for name in what])
                 self.steps.append(("join", what, layer.top[0], call))
                 continue
-            if layer.type == "Scale" and layer.bottom[0] not in normalised or layer.type not in MAKERS:
+            if layer.type == "Scale" and layer.bottom[0] not in normalized or layer.type not in MAKERS:
                 raise SystemExit(f'layer "{layer.name}": {layer.type} is not built for PyTorch')
             if layer.type == "BatchNorm":
-                normalised.add(layer.top[0])
+                normalized.add(layer.top[0])
             part = MAKERS[layer.type](layer, blobs[layer.bottom[0]].shape)
             self.parts.append(part)
             with torch.no_grad():

@@ -77,7 +77,7 @@ def caffelite() -> None:
     """
 
 
-def normalise(argument: str) -> str:
+def normalize(argument: str) -> str:
     """Caffe's flags in click's form: -solver=x and --sigint-effect become --solver=x and --sigint_effect."""
     match = re.fullmatch(r"--?([A-Za-z][\w-]+)(=.*)?", argument, re.DOTALL)
     return f"--{match[1].replace('-', '_')}{match[2] or ''}" if match else argument
@@ -116,8 +116,8 @@ def _run(arguments: list[str] | None) -> None:
             if TERMS_VARIABLE in os.environ:
                 from ..runs import limits
 
-                limits.apply_terms([normalise(a) for a in own])
-            caffelite.main([normalise(a) for a in own], prog_name="caffelite", standalone_mode=False)
+                limits.apply_terms([normalize(a) for a in own])
+            caffelite.main([normalize(a) for a in own], prog_name="caffelite", standalone_mode=False)
         sys.stdout.flush()  # while an error can be reported
     except click.ClickException as error:
         from . import failure

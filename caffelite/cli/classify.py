@@ -58,7 +58,7 @@ _preparation = options.together(
 @click.option(
     "--oversample",
     is_flag=True,
-    help="Average ten crops of each image: four corners and the centre, and their mirror images.",
+    help="Average ten crops of each image: four corners and the center, and their mirror images.",
 )
 @options.file_option("--hierarchy", help="Groups of classes, for more general answers too.")
 @click.option(
@@ -126,7 +126,7 @@ def classify(
     A net that ends in DetectionOutput, RoIDetectionOutput, YoloDetectionOutput or Yolov3DetectionOutput, or in the
     rois, cls_prob and bbox_pred of Faster R-CNN, detects objects instead: each is listed with score, class and box
     (xmin, ymin, xmax, ymax) in pixels, and -annotate draws the boxes. A net with scores for each pixel prints the
-    share of each class in an image; -annotate colours the pixels by their classes.
+    share of each class in an image; -annotate colors the pixels by their classes.
 
     If one of several images cannot be read, it is reported, the others are classified, and the exit status is 1.
 
@@ -415,10 +415,10 @@ class _Pixels:
         return [f"  {100 * answer['share']:5.1f} %  {answer['label']}" for answer in entry["answers"]]
 
     def page(self, one: Any, entry: dict[str, Any]) -> Any:
-        from ..deploy.annotate import annotate, coloured
+        from ..deploy.annotate import annotate, colored
 
         answers = [(answer["label"], answer["share"]) for answer in entry["answers"][:3]]
-        return annotate(coloured(*self._classes(one), len(self.net.labels)), answers)
+        return annotate(colored(*self._classes(one), len(self.net.labels)), answers)
 
 
 class _Boxes:

@@ -52,7 +52,7 @@ def device_query(gpu, test, as_json) -> None:
             click.echo(f"{name + ':':32}{value}")
 
 
-COLOURS = {"pass": "green", "fail": "red", "skipped": "yellow"}
+COLORS = {"pass": "green", "fail": "red", "skipped": "yellow"}
 LEFT = 62  # columns before a row's last one
 
 
@@ -74,7 +74,7 @@ def _test(devices: dict, as_json: bool) -> bool:
                 click.echo(_line(row))
         every.append({"device": device, "properties": properties, "checks": [row.json() for row in rows]})
         if not as_json:
-            passed, failed, skipped = (sum(row.status == status for row in rows) for status in COLOURS)
+            passed, failed, skipped = (sum(row.status == status for row in rows) for status in COLORS)
             click.echo(
                 f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s"
             )
@@ -87,5 +87,5 @@ def _line(row) -> str:
     """A row of the table; on a terminal its last column is wrapped, elsewhere it is one line."""
     width = shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
     text = textwrap.wrap(row.detail, width - LEFT, break_on_hyphens=False) if width - LEFT > 20 else [row.detail]
-    head = f"  {click.style(f'{row.status:7}', fg=COLOURS[row.status])} {row.seconds:5.1f} s  {row.name:{LEFT - 20}} "
+    head = f"  {click.style(f'{row.status:7}', fg=COLORS[row.status])} {row.seconds:5.1f} s  {row.name:{LEFT - 20}} "
     return (head + ("\n" + " " * LEFT).join(text)).rstrip()

@@ -53,5 +53,5 @@ def _text(difference, a: str, b: str) -> str:
     lines += [f"  fit: {', '.join(difference.fits)}"] * bool(difference.fits)
     lines += [f"  do not fit, an error when loaded: {name}, {why}" for name, why in difference.clashes]
     lines += [f"  would fit under B's name: {old} → {new}" for old, new in difference.renamed]
-    lines += [f"  newly initialised: {', '.join(difference.fresh)}"] * bool(difference.fresh)
+    lines += [f"  newly initialized: {', '.join(difference.fresh)}"] * bool(difference.fresh)
     return "\n".join(lines + (["", "the nets mean the same"] if difference.same else []))

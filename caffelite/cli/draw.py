@@ -12,12 +12,12 @@ from . import options
 @options.split
 @options.rare_collection()
 def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> None:
-    """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
+    """Draws a net: layers colored by kind, shapes on the edges. Nothing is run, no data is needed.
 
     A layer that works in place is drawn on the one that it changes. SVG needs no extra; PNG needs matplotlib
     (extra: plot). Of a net with both phases, TRAIN is drawn. Layers that cannot be built, such as those of unknown
     types, are left out and reported, and unknown fields are ignored and reported; the exit status is then 1.
-    With -split layers are coloured by the stage that runs them, and divided layers are marked.
+    With -split layers are colored by the stage that runs them, and divided layers are marked.
 
     \b
     Examples:

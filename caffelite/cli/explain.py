@@ -16,7 +16,7 @@ HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "
 @options.inspected
 @options.as_json
 def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_json) -> None:
-    """Explains one layer: how its shape is computed, how its weights are initialised, why it does or does not run
+    """Explains one layer: how its shape is computed, how its weights are initialized, why it does or does not run
     backward, and what it is fused with.
 
     Of a net with both phases, TRAIN is explained if the layer is in it.

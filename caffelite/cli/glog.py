@@ -1,7 +1,7 @@
 """The flags of glog, the library that logs for Caffe: every command takes them, anywhere, so that scripts for Caffe run
 unchanged.
 
-minloglevel decides what is logged. The others ask for files or colours, which do not exist here, and are accepted
+minloglevel decides what is logged. The others ask for files or colors, which do not exist here, and are accepted
 without effect.
 """
 

@@ -13,7 +13,7 @@ REMEDY = "repair or remove it, or skip such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 _SIDE: dict[str, Any] = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
 _OPTIONS = (
-    click.option("--gray", is_flag=True, help="One channel, grey, instead of three: blue, green, red."),
+    click.option("--gray", is_flag=True, help="One channel, gray, instead of three: blue, green, red."),
     click.option("--resize_width", **_SIDE, help="Width to resize images to, with -resize_height."),
     click.option("--resize_height", **_SIDE, help="Height to resize images to, with -resize_width."),
     click.option("--check_size", is_flag=True, help="An image of another shape than the first one is an error."),

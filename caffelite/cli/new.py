@@ -53,7 +53,7 @@ class _Test(click.ParamType):
     "are frozen or learn slowly.",
 )
 @options.count_option("--batch", help="Images per iteration. Default: what suits the net.")
-@click.option("--gray/--colour", default=None, help="One channel or three. Default: as the images are.")
+@click.option("--gray/--color", " /--colour", default=None, help="One channel or three. Default: as the images are.")
 @options.number_option(
     "--seed",
     help="Decides which images are held out, and every random number of the run.",

@@ -12,7 +12,7 @@ import click
 
 from ..errors import CaffeliteError, did_you_mean
 from ..system import handling
-from . import Commands, caffelite, normalise, options
+from . import Commands, caffelite, normalize, options
 from .logs import start
 from .options import FIELDS
 
@@ -259,7 +259,7 @@ def submit(
     from ..runs.config import RunConfig
     from ..runs.queue import edit, job
 
-    words = [normalise(word) for word in words]
+    words = [normalize(word) for word in words]
     values = _parsed(words)
     order: dict[str, Any] = {"priority": priority, "after": after, "working_directory": working_directory}
     if words[0] != "train":

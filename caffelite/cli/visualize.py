@@ -77,7 +77,7 @@ def _deploy_net(command: Callable) -> Callable:
 def filters(weights: str, layer: str | None, most: int, channel_order: str, out: Path) -> None:
     """Draws the filters of a layer from a caffemodel; the weights of an InnerProduct as a matrix.
 
-    Filters of three channels are shown as colours, 0 as gray; others in red (positive) and blue (negative).
+    Filters of three channels are shown as colors, 0 as gray; others in red (positive) and blue (negative).
 
     \b
     Examples:
@@ -189,7 +189,7 @@ def gradcam(
 @options.choice_option(
     "--method",
     choices=["tsne", "pca"],
-    help="t-SNE keeps neighbours together; PCA keeps distances along the two directions of greatest variance.",
+    help="t-SNE keeps neighbors together; PCA keeps distances along the two directions of greatest variance.",
     default="tsne",
 )
 @options.count_option("--samples", help="Project N samples.", default=1000, least=3)
@@ -202,7 +202,7 @@ def gradcam(
 @options.phase
 @_out
 def features(model, weights, blob, method, samples, labels, seed, gpu, set_fields, level, stage, phase, out) -> None:
-    """Draws the features that a net computes for its data in two dimensions, one colour a class (extra: features).
+    """Draws the features that a net computes for its data in two dimensions, one color a class (extra: features).
 
     The net runs in phase TEST with the data that it names, as in caffelite test.
 

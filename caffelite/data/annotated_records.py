@@ -11,7 +11,7 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError
 from .convert import Recipe, in_order
-from .objects import ImageObjects, LabelledBox
+from .objects import ImageObjects, LabeledBox
 from .writers import write_records
 
 
@@ -30,7 +30,7 @@ class Converted:
 
 
 def annotated(
-    boxes: Sequence[LabelledBox], height: int, width: int
+    boxes: Sequence[LabeledBox], height: int, width: int
 ) -> tuple[list[pb.AnnotationGroup], list[int], tuple[int, int]]:
     """The groups of an image's objects by class, with boxes as shares of its sides; the class of each; and how many
     boxes were cut at its sides and how many had no area and were left out."""

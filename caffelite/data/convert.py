@@ -65,7 +65,7 @@ class Recipe:
         return pb.Datum(data=_encoded(image, encoding), label=label, encoded=True), image.shape
 
     def _stored(self, content: bytes) -> tuple[int, ...]:
-        """The shape of an image file that is stored as it is: its own channels, grey or with transparency, whatever
+        """The shape of an image file that is stored as it is: its own channels, gray or with transparency, whatever
         color says."""
         try:
             return decode(content).shape
@@ -149,7 +149,7 @@ def reader(root: str) -> Callable[[str], bytes]:
 
 
 def is_cut(content: bytes) -> bool:
-    """Whether a JPEG lacks its end, which decoders fill with grey: no end marker follows the last start of a scan."""
+    """Whether a JPEG lacks its end, which decoders fill with gray: no end marker follows the last start of a scan."""
     return content.startswith(b"\xff\xd8") and content.rfind(b"\xff\xd9") < content.rfind(b"\xff\xda")
 
 

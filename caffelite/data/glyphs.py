@@ -129,11 +129,11 @@ def _stray(points: np.ndarray, far: float, phase: np.ndarray) -> np.ndarray:
 def _ink(starts: np.ndarray, ends: np.ndarray, pen: np.ndarray, soft: float) -> np.ndarray:
     """Segments about the image's middle, in pixels, under an elliptic pen. soft: pixels of its edge, from full ink to
     none."""
-    centres = np.arange(SIDE, dtype=np.float32) + 0.5 - SIDE / 2
+    centers = np.arange(SIDE, dtype=np.float32) + 0.5 - SIDE / 2
     x, y = (starts / pen).T.astype(np.float32)  # the pen is round in these units
     ax, ay = ((ends - starts) / pen).T.astype(np.float32)
-    dx = centres[None, :, None] / np.float32(pen[0]) - x  # pixel less start
-    dy = centres[:, None, None] / np.float32(pen[1]) - y
+    dx = centers[None, :, None] / np.float32(pen[0]) - x  # pixel less start
+    dy = centers[:, None, None] / np.float32(pen[1]) - y
     # The relative position of the nearest point on a segment.
     share = ((dx * ax + dy * ay) / np.maximum(ax * ax + ay * ay, 1e-9)).clip(0, 1)
     far = np.sqrt(((dx - share * ax) ** 2 + (dy - share * ay) ** 2).min(-1))

@@ -183,7 +183,7 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
 
 
 def decode_labels(content: bytes) -> np.ndarray:
-    """H×W of uint8 or uint16, the labels of pixels: the numbers of a picture of one channel, or of a palette's colours.
+    """H×W of uint8 or uint16, the labels of pixels: the numbers of a picture of one channel, or of a palette's colors.
 
     Errors: ValueError where the bytes are no such picture.
     """
@@ -197,7 +197,7 @@ def decode_labels(content: bytes) -> np.ndarray:
     if image.ndim == 3 and image.shape[2] >= 3 and (image[..., 1:3] == image[..., :1]).all():
         image = image[..., 0]
     if image.ndim != 2 or image.dtype not in (np.uint8, np.uint16):
-        raise ValueError("not labels: it has colours; expected one channel, or a palette, of 8 or 16 bits")
+        raise ValueError("not labels: it has colors; expected one channel, or a palette, of 8 or 16 bits")
     return image
 
 
@@ -245,7 +245,7 @@ def with_channels(image: np.ndarray, color: bool) -> np.ndarray:
         return image
     if color:
         return np.repeat(image, 3, 0)
-    cv2 = opencv("the gray of a coloured picture")
+    cv2 = opencv("the gray of a colored picture")
     return cv2.cvtColor(channels_last(image), cv2.COLOR_BGR2GRAY)[None]
 
 

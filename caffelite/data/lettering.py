@@ -121,7 +121,7 @@ def wrapped(text: str, limit: int, most: int, size: int = SIZE) -> list[str]:
 
 
 def write(
-    pixels: np.ndarray, origin: tuple[int, int], text: str, colour: tuple[int, int, int], size: int = SIZE
+    pixels: np.ndarray, origin: tuple[int, int], text: str, color: tuple[int, int, int], size: int = SIZE
 ) -> None:
     """Draws a line of text into H×W×3 of uint8, from (left, base line)."""
     image, draw, _ = _pillow()
@@ -134,6 +134,6 @@ def write(
     canvas = image.fromarray(np.ascontiguousarray(area))
     x = 0.0
     for chosen, part_of_text in runs(text, size):
-        draw.Draw(canvas).text((x, base - top), part_of_text, fill=colour, font=chosen, anchor="ls")
+        draw.Draw(canvas).text((x, base - top), part_of_text, fill=color, font=chosen, anchor="ls")
         x += chosen.getlength(part_of_text)
     area[:] = np.asarray(canvas)

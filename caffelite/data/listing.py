@@ -91,7 +91,7 @@ def list_classes(
     left_out: list[str] | None = None,
     remedy: str = "move it away",
 ) -> tuple[list[Listed], list[str]]:
-    """(images, classes) of file names "CLASS/…/FILE", in the order of the names. Classes are labelled in the same
+    """(images, classes) of file names "CLASS/…/FILE", in the order of the names. Classes are labeled in the same
     order, unless they are given.
 
     where: the container, for errors. What systems and tools leave in folders (names that start with a dot, Thumbs.db)

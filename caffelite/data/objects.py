@@ -21,7 +21,7 @@ BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
-class LabelledBox:
+class LabeledBox:
     """An object in an image: its class, its corners in pixels (the maximum is past the last pixel), and whether it is
     difficult."""
 
@@ -36,7 +36,7 @@ class ImageObjects:
     (0, 0): not annotated."""
 
     name: str
-    boxes: list[LabelledBox]
+    boxes: list[LabeledBox]
     where: Where
     size: tuple[int, int] = (0, 0)
 
@@ -74,7 +74,7 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         for what in (f"category {i}",)
     )
     label_by_id = {number: label for label, (number, _) in enumerate(categories, 1)}
-    boxes: dict[Any, list[LabelledBox]] = {}
+    boxes: dict[Any, list[LabeledBox]] = {}
     for i, one in enumerate(listed[1]):
         what = f"annotation {i}"
         box = _field(one, "bbox", list, where, what)
@@ -85,7 +85,7 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
             raise where.error(f"{what}: category {category} is not in the file")
         left, top, width, height = map(float, box)
         corners = left, top, left + width, top + height
-        labeled = LabelledBox(label_by_id[category], corners, bool(one.get("iscrowd")))
+        labeled = LabeledBox(label_by_id[category], corners, bool(one.get("iscrowd")))
         boxes.setdefault(one.get("image_id"), []).append(labeled)
     images = []
     for i, one in enumerate(listed[0]):
@@ -180,7 +180,7 @@ def read_voc(
         for name, corners, difficult in annotated.boxes:
             if name not in label_by_name:
                 raise source.error(f'"{name}" is no class', expected=", ".join(list(label_by_name)[:10]))
-            boxes.append(LabelledBox(label_by_name[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
+            boxes.append(LabeledBox(label_by_name[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
         images.append(ImageObjects(image, boxes, where, annotated.size))
     return images, list(classes)
 

@@ -20,7 +20,7 @@ CLASSES = ("background", "circle", "square", "triangle", "star", "cross")  # the
 PARTS = ("train", "test")
 MOST = 5  # shapes of an image
 SMALLEST, LARGEST = 0.14, 0.48  # side of a shape, as a share of the image's side
-CONTRAST = 90  # least distance between the mean colours of a shape and of the ground (0 to 255 a channel)
+CONTRAST = 90  # least distance between the mean colors of a shape and of the ground (0 to 255 a channel)
 COVERED = 0.15  # most of the smaller of two boxes that their intersection may cover
 SUBPIXELS = 4  # bits of OpenCV's fractional coordinates
 
@@ -54,7 +54,7 @@ def _regular(corners: int, start: float, radii: tuple[float, ...] = (1.0,)) -> n
 
 
 _CROSS = 1 / 3
-# Outlines with a centre of 0 and a greatest extent of about 1, by label.
+# Outlines with a center of 0 and a greatest extent of about 1, by label.
 _OUTLINES = {
     1: _regular(48, 0),
     2: _regular(4, 45, (1.2,)),
@@ -129,7 +129,7 @@ def _cover(corners: np.ndarray, height: int, width: int) -> np.ndarray:
     """height×width of 0 to 1: how much of each pixel the polygon covers."""
     cv2 = opencv("dataset shapes")
     fine = np.zeros((4 * height, 4 * width), np.uint8)
-    # OpenCV's coordinates name the centre of a pixel, ours its corner.
+    # OpenCV's coordinates name the center of a pixel, ours its corner.
     points = np.rint((4 * corners - 0.5) * (1 << SUBPIXELS)).astype(np.int32)
     cv2.fillPoly(fine, [points], 1, shift=SUBPIXELS)
     return fine.reshape(height, 4, width, 4).sum((1, 3), dtype=np.float32) / 16
@@ -142,13 +142,13 @@ def _bounds(inside: np.ndarray) -> np.ndarray:
 
 def _contrasting(rng: np.random.Generator, ground: np.ndarray) -> np.ndarray:
     while True:
-        colour = rng.uniform(20, 235, 3)
-        if np.linalg.norm(colour - ground) >= CONTRAST:
-            return colour
+        color = rng.uniform(20, 235, 3)
+        if np.linalg.norm(color - ground) >= CONTRAST:
+            return color
 
 
-def _texture(rng: np.random.Generator, colour: np.ndarray, size: int, rows: slice, columns: slice) -> np.ndarray:
-    """rows×columns×3 of about this mean colour: plain, stripes, checks, clouds or a gradient. size: of the image."""
+def _texture(rng: np.random.Generator, color: np.ndarray, size: int, rows: slice, columns: slice) -> np.ndarray:
+    """rows×columns×3 of about this mean color: plain, stripes, checks, clouds or a gradient. size: of the image."""
     x = np.arange(columns.start, columns.stop, dtype=np.float32) / np.float32(size)
     y = np.arange(rows.start, rows.stop, dtype=np.float32)[:, None] / np.float32(size)
     turn, phase = (np.float32(angle) for angle in rng.uniform(0, 2 * np.pi, 2))
@@ -167,7 +167,7 @@ def _texture(rng: np.random.Generator, colour: np.ndarray, size: int, rows: slic
     else:
         pattern = 2 * along - 1
     amplitude = np.float32(strength * rng.uniform(0.5, 1, 3))
-    return colour.astype(np.float32) + pattern[..., None] * amplitude
+    return color.astype(np.float32) + pattern[..., None] * amplitude
 
 
 def write(path: Path, counts: dict[str, int], size: int, seed: int, *, force: bool = False) -> None:

@@ -28,7 +28,7 @@ class Choice:
 class Transform:
     """y = scale · mirror(crop(x - mean)) for images C×H×W, as in Caffe, of images that TRAIN may have perturbed before.
 
-    Where crop_size is set, or crop_h and crop_w, TRAIN crops at random and TEST in the centre; mirror flips every other
+    Where crop_size is set, or crop_h and crop_w, TRAIN crops at random and TEST in the center; mirror flips every other
     image on average, in both phases. A sample takes one of two paths: `augment`, by a worker on a single image,
     and then `finish`; or, if the transform is `plain` and images have one size, only `finish`,
     also on a device.

@@ -63,17 +63,17 @@ def png(page: np.ndarray) -> bytes:
     return opencv("classify -annotate").imencode(".png", page)[1].tobytes()
 
 
-BITS = 8  # of a colour
+BITS = 8  # of a color
 
 
 def palette(count: int) -> np.ndarray:
-    """count×3 of uint8, blue, green, red: the colours of PASCAL VOC, where class 0 is black. Class i has bit 3·j + k of
-    i as bit 7 - j of colour k (red, green, blue)."""
+    """count×3 of uint8, blue, green, red: the colors of PASCAL VOC, where class 0 is black. Class i has bit 3·j + k of
+    i as bit 7 - j of color k (red, green, blue)."""
     indices = np.arange(count)[:, None]
-    colours = np.zeros((count, 3), np.uint8)
+    colors = np.zeros((count, 3), np.uint8)
     for j in range(BITS):
-        colours |= ((indices >> (3 * j + np.arange(3)) & 1) << (BITS - 1 - j)).astype(np.uint8)
-    return colours[:, ::-1]
+        colors |= ((indices >> (3 * j + np.arange(3)) & 1) << (BITS - 1 - j)).astype(np.uint8)
+    return colors[:, ::-1]
 
 
 def pixel_classes(scores: np.ndarray, shape: tuple[int, ...], size: tuple[int, int]) -> np.ndarray:
@@ -90,8 +90,8 @@ def ranked_shares(classes: np.ndarray, count: int) -> list[tuple[int, float]]:
     return [(i, float(shares[i])) for i in (-shares).argsort(kind="stable").tolist() if shares[i] > 0]
 
 
-def coloured(image: np.ndarray, classes: np.ndarray, count: int) -> np.ndarray:
-    """The image C×H×W, half covered by the colours of its pixels' classes (H×W); class 0 has none. 3×H×W of uint8."""
+def colored(image: np.ndarray, classes: np.ndarray, count: int) -> np.ndarray:
+    """The image C×H×W, half covered by the colors of its pixels' classes (H×W); class 0 has none. 3×H×W of uint8."""
     pixels = np.broadcast_to(image[:3] if len(image) > 2 else image[:1], (3, *image.shape[1:])).astype(np.float32)
-    colours = palette(count)[classes].transpose(2, 0, 1)
-    return np.rint(np.where(classes > 0, (pixels + colours) / 2, pixels)).astype(np.uint8)
+    colors = palette(count)[classes].transpose(2, 0, 1)
+    return np.rint(np.where(classes > 0, (pixels + colors) / 2, pixels)).astype(np.uint8)

@@ -1,5 +1,5 @@
-"""Pictures of single glyphs (digits, letters): measures the background, size and centre of a data set's glyphs, and
-normalises a picture to match."""
+"""Pictures of single glyphs (digits, letters): measures the background, size and center of a data set's glyphs, and
+normalizes a picture to match."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class GlyphStyle:
 
 
 def measure(images: list[np.ndarray]) -> GlyphStyle:
-    """The glyph style of a data set's images 1×H×W; GlyphStyle() where they are coloured, large, or not on an even
+    """The glyph style of a data set's images 1×H×W; GlyphStyle() where they are colored, large, or not on an even
     background."""
     if not images or any(i.shape[0] != 1 or max(i.shape) > MOST_SIDE or i.dtype != np.uint8 for i in images):
         return GlyphStyle()
@@ -44,7 +44,7 @@ def measure(images: list[np.ndarray]) -> GlyphStyle:
     sides = np.maximum(boxes[:, 1] - boxes[:, 0], boxes[:, 3] - boxes[:, 2])
     masses = np.array([_mass(far) for far in inks])
     middles = (boxes[:, ::2] + boxes[:, 1::2]) / 2
-    spread = [np.ptp(np.percentile(centres, (10, 90), axis=0), axis=0).sum() for centres in (middles, masses)]
+    spread = [np.ptp(np.percentile(centers, (10, 90), axis=0), axis=0).sum() for centers in (middles, masses)]
     return GlyphStyle(ground, int(np.median(sides)), Deploy.MASS if spread[1] < spread[0] else Deploy.BOX)
 
 
@@ -62,7 +62,7 @@ def on_ground(image: np.ndarray, ground: int) -> tuple[np.ndarray, bool]:
 
 
 def center_glyph(image: np.ndarray, shape: tuple[int, int], signs: Deploy) -> np.ndarray:
-    """Crops, resizes and centres the glyph of a gray image to H×W = shape, on the net's background, as in the training
+    """Crops, resizes and centers the glyph of a gray image to H×W = shape, on the net's background, as in the training
     data.
 
     An image without a glyph becomes an even background.
@@ -101,7 +101,7 @@ def _box(ink: np.ndarray) -> tuple[int, int, int, int]:
 
 
 def _mass(far: np.ndarray) -> np.ndarray:
-    """The centre of mass: row and column."""
+    """The center of mass: row and column."""
     total = far.sum()
     return np.array([(far.sum(1 - axis) * (np.arange(far.shape[axis]) + 0.5)).sum() / total for axis in (0, 1)])
 

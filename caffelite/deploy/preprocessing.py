@@ -79,14 +79,14 @@ class Preparation:
         Pixels are uint8 H×W, or H×W×C in the order blue, green, red and, where C is 4, opacity. Errors: pixels of
         another form; content that cannot be decoded.
         """
-        colour = self.shape[0] == 3
+        color = self.shape[0] == 3
         if isinstance(picture, bytes):
             try:
-                image = _decode(picture, colour)
+                image = _decode(picture, color)
             except ValueError as error:
                 raise CaffeliteError(str(error)) from None
         else:
-            image = self.read(picture) if isinstance(picture, Path) else _pixels(picture, colour)
+            image = self.read(picture) if isinstance(picture, Path) else _pixels(picture, color)
         return image[::-1] if self.shape[0] == 3 and self.deploy.channel_order == pb.DeployParameter.RGB else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -220,10 +220,10 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
 
 
 def describe(deploy: pb.DeployParameter, source: object, channels: tuple[int, ...], order: str) -> None:
-    """Writes the properties of a data set's images into deploy_param: stored size, background, glyph size and centre.
+    """Writes the properties of a data set's images into deploy_param: stored size, background, glyph size and center.
 
     source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape
-    of one axis. order: of colours, a name of ChannelOrder.
+    of one axis. order: of colors, a name of ChannelOrder.
     """
     if channels == (3,):
         deploy.MergeFrom(pb.DeployParameter(channel_order=order))

@@ -83,13 +83,13 @@ def project(boxes: np.ndarray, region: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def centers_and_sizes(boxes: np.ndarray, pixels: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The centres (..., 2) and sides (..., 2) of boxes. pixels: the centre is min + side / 2, as in R-CNN."""
+    """The centers (..., 2) and sides (..., 2) of boxes. pixels: the center is min + side / 2, as in R-CNN."""
     sizes = boxes[..., 2:] - boxes[..., :2] + pixels
     return boxes[..., :2] + sizes / 2, sizes
 
 
 def from_centers(centers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Boxes (..., 4) from centres and sides."""
+    """Boxes (..., 4) from centers and sides."""
     return np.concatenate([centers - sizes / 2, centers + sizes / 2], -1)
 
 
@@ -116,7 +116,7 @@ def decode(
     offsets: np.ndarray, priors: np.ndarray, variances: np.ndarray | None, code: int, pixels: bool = False
 ) -> np.ndarray:
     """The boxes (..., 4) that have these offsets from priors: the inverse of ``encode`` (of pixels: not rounded, and
-    max is centre + side / 2, as in R-CNN)."""
+    max is center + side / 2, as in R-CNN)."""
     if variances is not None:
         offsets = offsets * variances
     if code == CENTER_SIZE:

@@ -155,7 +155,7 @@ class BuiltLRN(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LRN(Operation[BuiltLRN]):
-    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` neighbouring channels of x (N, C, P)
+    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` neighboring channels of x (N, C, P)
     (Krizhevsky et al. 2012)."""
 
     n: int

@@ -265,7 +265,7 @@ class Device(Protocol):
 
     def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float) -> Kernel:
         """``run(x, mean, scale, means, variances, count)``: statistics of each channel of x (N, C, P) for batch
-        normalisation.
+        normalization.
 
         scale = 1 / √(variance + eps). means and variances (C, unbiased) and count (1) are running sums: multiplied by
         ``keep``, then added to.

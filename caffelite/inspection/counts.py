@@ -12,7 +12,7 @@ __all__ = ["EVERYTHING", "Field", "multiply_adds", "receptive_fields", "shown"]
 
 class Field(NamedTuple):
     """Along one axis: size, the extent of the data that a number depends on; jump, the distance between the fields of
-    neighbouring numbers."""
+    neighboring numbers."""
 
     size: float
     jump: float

@@ -141,7 +141,7 @@ def _receptive_field(graph: Graph, node: Node) -> list[str]:
     elif field and max(f.size for f in field) > 1:
         jump = "×".join(dict.fromkeys(f"{f.jump:g}" for f in field))
         lines.append(
-            f"each number depends on {counts.shown(field)} pixels of the data, its neighbour on those {jump} further"
+            f"each number depends on {counts.shown(field)} pixels of the data, its neighbor on those {jump} further"
         )
     return lines
 
@@ -166,7 +166,7 @@ def _parameter(graph: Graph, node: Node, i: int, blob: ParameterSpec) -> str:
 
 
 def initial_values(blob: ParameterSpec) -> str:
-    """How a parameter is initialised: the filler's formula with its numbers, and the standard deviation compared with
+    """How a parameter is initialized: the filler's formula with its numbers, and the standard deviation compared with
     the one that keeps a signal's variance through ReLU."""
     f, shape = blob.filler, blob.shape
     if f.type == "constant":

@@ -1,4 +1,4 @@
-"""Draws a net: boxes for layers, coloured by kind; in-place layers in the box of the layer below; shapes, or the names
+"""Draws a net: boxes for layers, colored by kind; in-place layers in the box of the layer below; shapes, or the names
 of blobs, on the edges."""
 
 import math
@@ -25,7 +25,7 @@ FAMILIES = {
     "recurrent": ("#c3b1f0", "recurrent"),
     **dict.fromkeys(("pooling", "spp"), ("#a8dfb6", "pooling")),
     **dict.fromkeys(("activation", "relu6", "sparsify"), ("#fbd38d", "activation")),
-    "lrn_mvn": ("#9fe0dc", "normalisation"),
+    "lrn_mvn": ("#9fe0dc", "normalization"),
     **dict.fromkeys(("softmax", "accuracy"), ("#f7b6d2", "score")),
     **dict.fromkeys(("concat_slice", "eltwise"), ("#e6e8a8", "join")),
 }

@@ -1,7 +1,7 @@
 """Layered layout of a directed graph from top to bottom, with few crossings and straight long edges.
 
 After Sugiyama, Tagawa and Toda 1981: ranks by the longest path, an edge over several ranks becomes a chain of points,
-the order within a rank follows the neighbours' mean positions. Horizontal positions solve a linear program, as in
+the order within a rank follows the neighbors' mean positions. Horizontal positions solve a linear program, as in
 Gansner, Koutsofios, North and Vo 1993.
 """
 
@@ -18,7 +18,7 @@ Key = TypeVar("Key")
 
 @dataclass(eq=False)
 class Vertex:
-    """A box of a size, or a point where an edge passes (key None). x: its centre, y: its upper end."""
+    """A box of a size, or a point where an edge passes (key None). x: its center, y: its upper end."""
 
     key: object
     width: float
@@ -143,7 +143,7 @@ def _across(ranks: list[list[Vertex]]) -> None:
         matrix = csr_array((values, np.array(positions).T), (len(limits), len(cost)))
         for vertex, x in zip(number, linprog(cost, matrix, limits).x, strict=False):
             vertex.x = float(x)
-    _centre(ranks, edges)
+    _center(ranks, edges)
 
 
 def _gap(a: Vertex, b: Vertex) -> float:
@@ -156,7 +156,7 @@ def _pull(a: Vertex, b: Vertex) -> float:
     return (4.0, 1.0, 6.0)[points]
 
 
-def _centre(ranks: list[list[Vertex]], edges: list[tuple[Vertex, Vertex]]) -> None:
+def _center(ranks: list[list[Vertex]], edges: list[tuple[Vertex, Vertex]]) -> None:
     """Moves each column of vertices with one x to the middle of the range in which its edges are as short."""
     root = {v: v for rank in ranks for v in rank}
 
@@ -194,7 +194,7 @@ def _centre(ranks: list[list[Vertex]], edges: list[tuple[Vertex, Vertex]]) -> No
 
 
 def _only(near: list[Vertex]) -> Vertex | None | bool:
-    """The one box among neighbours; None where there are only points, False where there are several boxes."""
+    """The one box among neighbors; None where there are only points, False where there are several boxes."""
     boxes = [v for v in near if v.key is not None]
     return boxes[0] if len(boxes) == 1 else False if boxes else None
 

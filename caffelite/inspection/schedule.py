@@ -167,9 +167,9 @@ def chart(run: Run, form: str) -> bytes:
     axes.set_ylabel("learning rate", color=INK)
     title(axes, f"{run.rule}, {run.policy}: {run.solver}")
     axes.grid(color=GRID)
-    for row, (name, iterations, colour) in enumerate((("tests", run.tests, TEST), ("snapshots", run.snapshots, SAVE))):
-        marks.plot(iterations, [row] * len(iterations), "|", color=colour, markersize=11, markeredgewidth=1.4)
-        look = {"transform": marks.transAxes, "color": colour, "va": "center", "fontsize": 9}
+    for row, (name, iterations, color) in enumerate((("tests", run.tests, TEST), ("snapshots", run.snapshots, SAVE))):
+        marks.plot(iterations, [row] * len(iterations), "|", color=color, markersize=11, markeredgewidth=1.4)
+        look = {"transform": marks.transAxes, "color": color, "va": "center", "fontsize": 9}
         marks.text(1.005, 1 - (row + 0.5) / 2, f"{len(iterations)} {name}", **look)
     marks.set_ylim(1.5, -0.5)
     marks.set_yticks([])

@@ -146,7 +146,7 @@ class Insanity(Layer):
     """y = x where x > 0, else x / a; in TRAIN a is drawn from lb to ub for each number, in TEST it is
     (ub - lb) / (log |ub| - log |lb|).
 
-    x, y (N, C, ...). Defaults: lb 5, ub 10. Errors: ub not above lb, a bound of 0. Source: Xu et al. 2015 (randomised
+    x, y (N, C, ...). Defaults: lb 5, ub 10. Errors: ub not above lb, a bound of 0. Source: Xu et al. 2015 (randomized
     leaky ReLU), as in happynear/caffe-windows, insanity_layer.cpp; the gradient in TEST is that of its formula.
     """
 

@@ -1,4 +1,4 @@
-"""Batch normalisation, optionally fused with a following Scale, sum and ReLU."""
+"""Batch normalization, optionally fused with a following Scale, sum and ReLU."""
 
 import functools
 from collections.abc import Sequence
@@ -124,7 +124,7 @@ class BatchNorm(Fusing, ImageLayout):
         if self.affine:
             return self._build_affine(dev, split, m)
         total, dot = (self.as_stored(f) for f in (Formula("dy", ("dy",)), Formula("dy * y", ("dy", "y"))))
-        self._normalise = self.channel_map(dev, "(x - u) * s", ("x",), ("u", "s"), split)
+        self._normalize = self.channel_map(dev, "(x - u) * s", ("x",), ("u", "s"), split)
         self._sums = dev.channel_sums((total, dot), (), *split, 1 / m)
         self._rescale = self.channel_map(dev, "dy * s", ("dy",), ("s",), split)
         self._dx = self.channel_map(dev, "(dy - u - d * y) * s", ("dy", "y"), ("u", "d", "s"), split)
@@ -142,7 +142,7 @@ class BatchNorm(Fusing, ImageLayout):
             dy, slope = f"where({value} > 0, dy, slope * dy)", {"slope": self.slope}
             value = f"where({value} > 0, {value}, slope * ({value}))"
         if not self.with_sum:
-            self._normalise = self.channel_map(dev, value, ("x",), each, split, **slope)
+            self._normalize = self.channel_map(dev, value, ("x",), each, split, **slope)
         sums = (Formula(text, ("dy", "x", *each), constants=tuple(slope)) for text in (dy, f"{dy} * (x - u) * s"))
         self._sums = dev.channel_sums(tuple(self.as_stored(f, *each) for f in sums), each, *split, **slope)
         self._rescale = self.channel_map(dev, f"{dy} * s * g", ("dy", "x"), each, split, **slope)
@@ -157,7 +157,7 @@ class BatchNorm(Fusing, ImageLayout):
             value = f"where({value} > 0, {value}, slope * ({value}))"
             dy = "where(y > 0, {0}, slope * ({0}))"
             slope = {"slope": self.slope}
-        self._normalise = self.channel_map(dev, value, ("x", "a"), each, split, **slope)
+        self._normalize = self.channel_map(dev, value, ("x", "a"), each, split, **slope)
 
         def sums(parts: int):
             names = tuple(f"dy{i}" for i in range(parts))
@@ -178,7 +178,7 @@ class BatchNorm(Fusing, ImageLayout):
             self._scale(variance, factor, scale)
         else:
             self._moments(x[0], u, scale, mean, variance, factor)
-        self._normalise(*x, u, scale, *[param.data for param in self.affine], y[0])
+        self._normalize(*x, u, scale, *[param.data for param in self.affine], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         u, scale = self.saved["mean"], self.saved["scale"]

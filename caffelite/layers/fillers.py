@@ -68,8 +68,8 @@ def msra(f, shape, rng, chunk=None):
 def bilinear(f, shape, rng):
     """Weights of a deconvolution that interpolates: one tent a channel, (M, C, K, K)."""
     half = math.ceil(shape[3] / 2)
-    centre = (shape[3] - 1) / (2 * half)
-    tent = 1 - np.abs(np.arange(shape[3]) / half - centre)
+    center = (shape[3] - 1) / (2 * half)
+    tent = 1 - np.abs(np.arange(shape[3]) / half - center)
     return np.broadcast_to(tent[:, None] * tent, shape)
 
 

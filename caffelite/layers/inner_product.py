@@ -137,7 +137,7 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
 
 
 @register_variant(lambda spec: len(spec.bottom) == 1 and spec.inner_product_param.normalize)
-class NormalisedInnerProduct(InnerProduct):
+class NormalizedInnerProduct(InnerProduct):
     """`InnerProduct` with normalize: TRAIN stores the weights with each row w scaled to w / √(|w|² + 1e-6), TEST
     computes with such rows. The gradient of the weights is that of x w^T. Errors: transpose. Source: Wang et al. 2017
     (NormFace), as in happynear/caffe-windows, inner_product_layer.cpp."""
@@ -152,7 +152,7 @@ class NormalisedInnerProduct(InnerProduct):
 
     def build(self, dev: Device) -> None:
         super().build(dev)
-        self._normalise = UnitRows(dev, self.n, self.k, 1e-6)
+        self._normalize = UnitRows(dev, self.n, self.k, 1e-6)
         self._scaled = None if self.phase == pb.TRAIN else dev.empty((self.n, self.k))
 
     def weights(self):
@@ -165,7 +165,7 @@ class NormalisedInnerProduct(InnerProduct):
         return (weights / lengths).astype(weights.dtype)
 
     def forward(self, x: list, y: list) -> None:
-        self._normalise(self.params[0].data, self.weights())
+        self._normalize(self.params[0].data, self.weights())
         super().forward(x, y)
 
 

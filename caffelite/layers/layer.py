@@ -49,7 +49,7 @@ class ParameterShard:
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """A parameter of a layer: its shape, and the filler that initialises it. shard: of a parameter that several devices
+    """A parameter of a layer: its shape, and the filler that initializes it. shard: of a parameter that several devices
     divide; the filler fills the whole one. statistic: the layer itself changes it, and no solver; ignores_rate: then a
     learning rate for it has no effect, and is no mistake."""
 

@@ -1,4 +1,4 @@
-"""Mean-variance normalisation and local response normalisation."""
+"""Mean-variance normalization and local response normalization."""
 
 import math
 
@@ -57,8 +57,8 @@ class MVN(Layer):
         self._mean = dev.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / p)
         self._variance = dev.channel_sum(Formula("(x - u) * (x - u)", ("x", "u")), ("u",), n, c, p, 1 / p)
         self._scale = dev.map(Formula(self.scale, ("v",), constants=("eps",)), eps=self.p.eps)
-        self._normalise = dev.channel_map(Formula("(x - u) * s", ("x", "u", "s")), ("u", "s"), n, c, p)
-        self._centre = dev.channel_map(Formula("x - u", ("x", "u")), ("u",), n, c, p)
+        self._normalize = dev.channel_map(Formula("(x - u) * s", ("x", "u", "s")), ("u", "s"), n, c, p)
+        self._center = dev.channel_map(Formula("x - u", ("x", "u")), ("u",), n, c, p)
         self._dot = dev.channel_sum(Formula("dy * y", ("dy", "y")), (), n, c, p, 1 / p)
         self._dx = dev.channel_map(
             Formula("(dy - u - d * y) * s", ("dy", "y", "u", "d", "s")), ("u", "d", "s"), n, c, p
@@ -67,22 +67,22 @@ class MVN(Layer):
     def forward(self, x: list, y: list) -> None:
         self._mean(x[0], self.mean)
         if not self.divides:
-            return self._centre(x[0], self.mean, y[0])
+            return self._center(x[0], self.mean, y[0])
         scale = self.saved["scale"]
         self._variance(x[0], self.mean, scale)
         self._scale(scale, scale)
-        self._normalise(x[0], self.mean, scale, y[0])
+        self._normalize(x[0], self.mean, scale, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self._mean(dy[0], self.mean)
         if not self.divides:
-            return self._centre(dy[0], self.mean, dx[0])
+            return self._center(dy[0], self.mean, dx[0])
         self._dot(dy[0], y[0], self.dot)
         self._dx(dy[0], y[0], self.mean, self.dot, self.saved["scale"], dx[0])
 
 
 @register
-@Described(purpose="divides each value by the strength of its neighbours, so that none dominates")
+@Described(purpose="divides each value by the strength of its neighbors, so that none dominates")
 @Coordinates("same")
 class LRN(ImageLayout, Layer):
     """y = x · s^-beta, s = k + alpha / local_size · Σ x² over local_size channels, or 1 + alpha · mean of x² over a

@@ -10,7 +10,7 @@ from .batch_norm import BatchNorm
 from .concat_slice import Joint
 from .convolution import Kernels
 from .exporting import ALL, OPERATORS, Node, Operator, Writer, layer_of, operator
-from .inner_product import NormalisedInnerProduct
+from .inner_product import NormalizedInnerProduct
 from .lrn_mvn import LRN
 from .normalize import Normalize, UnitNorm
 from .pooling import Pooling
@@ -46,7 +46,7 @@ def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
     if axis != 1:
         raise w.cannot(node, f"axis {axis}")
     flat = x[0] if len(node.bottoms[0].shape) == 2 else w.add("Flatten", x[:1], axis=1)
-    if isinstance(layer, NormalisedInnerProduct):
+    if isinstance(layer, NormalizedInnerProduct):
         params = [layer.unit_rows(params[0]), *params[1:]]
     inputs = [*x[1:], *(w.constant(node, i, array) for i, array in enumerate(params))]
     if len(x) > 2 and not layer.p.bias_term:

@@ -221,7 +221,7 @@ def _load_layer(graph: Graph, dev: Device, node: Node, blobs: Sequence[np.ndarra
                 raise where.error(what, expected=f"blob {i}", found="none")
         elif not _same_shape(array.shape, shape):
             shapes = {"expected": list(shape), "found": list(array.shape)}
-            remedy = "rename the layer to initialise it from its fillers"
+            remedy = "rename the layer to initialize it from its fillers"
             raise where.error(f"{what}, blob {i}", remedy=remedy, **shapes)
     for param, spec, shape, array in zip(params, node.layer.param_blobs, wholes, blobs, strict=True):
         if array is not None:

@@ -276,7 +276,7 @@ class Planner:
 
     def _improved(self, arrangement: Arrangement, forecast: Forecast) -> Forecast:
         """A forecast with the boundaries of its stages moved as long as that shortens the iteration. ``best_cut``
-        minimises a bound of it, where stages take different times."""
+        minimizes a bound of it, where stages take different times."""
         run = _Run(self, arrangement)
         seconds = within(run.segments, run.passes, self.job.memory)
         cut = tuple(self.boundaries.index(stage.layers[0]) for stage in forecast.stages) + (len(self.boundaries) - 1,)

@@ -56,7 +56,7 @@ class Classifier(Net):
         self.image_dims = tuple(self.crop_dims) if image_dims is None else tuple(image_dims)
 
     def predict(self, inputs: Sequence[np.ndarray], oversample: bool = True) -> np.ndarray:
-        """The first output for each image H×W×K, (N, ...). oversample: the mean over ten crops; else of the centre."""
+        """The first output for each image H×W×K, (N, ...). oversample: the mean over ten crops; else of the center."""
         images = [io.resize_image(image, self.image_dims) for image in inputs]
         if oversample:
             crops = io.oversample(images, [*map(int, self.crop_dims)])

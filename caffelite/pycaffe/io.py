@@ -40,12 +40,12 @@ def array_to_blobproto(arr: np.ndarray, diff: np.ndarray | None = None) -> caffe
 
 
 def arraylist_to_blobprotovector_str(arraylist: Iterable[np.ndarray]) -> bytes:
-    """A serialised BlobProtoVector of arrays."""
+    """A serialized BlobProtoVector of arrays."""
     return caffe_pb2.BlobProtoVector(blobs=[array_to_blobproto(array) for array in arraylist]).SerializeToString()
 
 
 def blobprotovector_str_to_arraylist(text: bytes) -> list[np.ndarray]:
-    """The arrays of a serialised BlobProtoVector."""
+    """The arrays of a serialized BlobProtoVector."""
     return [blobproto_to_array(blob) for blob in caffe_pb2.BlobProtoVector.FromString(text).blobs]
 
 
@@ -97,7 +97,7 @@ def resize_image(im: np.ndarray, new_dims: Sequence[int], interp_order: int = 1)
     """An image H×W×K in other height and width, float32. interp_order: of the spline, 1 for linear.
 
     Images of 1 or 3 channels are aligned by the areas of their pixels, with the least value beyond the edges; others by
-    the centres of their corners. Both are what pycaffe does.
+    the centers of their corners. Both are what pycaffe does.
     """
     from scipy.ndimage import zoom
 
@@ -113,7 +113,7 @@ def resize_image(im: np.ndarray, new_dims: Sequence[int], interp_order: int = 1)
 
 
 def oversample(images: Sequence[np.ndarray], crop_dims: Sequence[int]) -> np.ndarray:
-    """Ten crops of each image H×W×K: corners and centre, then their mirror images. Returns (10·N)×height×width×K."""
+    """Ten crops of each image H×W×K: corners and center, then their mirror images. Returns (10·N)×height×width×K."""
     (height, width), (rows, columns) = images[0].shape[:2], (int(d) for d in crop_dims)
     corners = [(y, x) for y in (0, height - rows) for x in (0, width - columns)]
     corners.append((int(height / 2 - rows / 2), int(width / 2 - columns / 2)))

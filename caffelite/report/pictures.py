@@ -17,7 +17,7 @@ from .statistics import Classification, Curve, thinned
 BLUE, RED, GREEN = "#2b6cb0", "#c53030", "#38a169"
 MOST_NAMED = 30  # maximum number of classes with names and numbers shown
 MOST_CURVES = 10  # of more classes those with the lowest average precision are drawn
-COLOURS = ("#2b6cb0", "#c53030", "#38a169", "#b7791f", "#6b46c1", "#0987a0", "#b83280", "#4a5568", "#9c4221", "#2c7a7b")
+COLORS = ("#2b6cb0", "#c53030", "#38a169", "#b7791f", "#6b46c1", "#0987a0", "#b83280", "#4a5568", "#9c4221", "#2c7a7b")
 
 
 @plain_text
@@ -46,8 +46,8 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
         axes.set_yticks(range(judged.classes), names)
         for (row, column), count in np.ndenumerate(counts):
             if count:
-                colour = "white" if shares[row, column] > 0.3 else INK if row == column else RED
-                axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8, color=colour)
+                color = "white" if shares[row, column] > 0.3 else INK if row == column else RED
+                axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8, color=color)
     return saved(figure)
 
 
@@ -154,9 +154,9 @@ def roc(curves: list[Curve | None], labels: list[str]) -> bytes | None:
         return None
     figure, (axes,) = panels((6.8, 5.4))
     axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1, linestyle="--")
-    for (name, curve), colour in zip(chosen, COLOURS, strict=False):
+    for (name, curve), color in zip(chosen, COLORS, strict=False):
         fpr, tpr, _ = thinned(curve)
-        axes.plot(fpr, tpr, color=colour, linewidth=1.6, label=f"{short(name)}  {curve.auc:.3f}")
+        axes.plot(fpr, tpr, color=color, linewidth=1.6, label=f"{short(name)}  {curve.auc:.3f}")
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
     axes.legend(loc="lower right", frameon=False, fontsize=9, labelcolor=INK, title="area under the curve")
     return _finished(figure, axes, "false positive rate", "true positive rate (recall)")
@@ -169,9 +169,9 @@ def precision_recall(curves: list[Curve | None], labels: list[str]) -> bytes | N
     if not chosen:
         return None
     figure, (axes,) = panels((8.2, 5.4))
-    for (name, curve), colour in zip(chosen, COLOURS, strict=False):
+    for (name, curve), color in zip(chosen, COLORS, strict=False):
         _, recall, precision = thinned(curve)
-        axes.step(recall, precision, where="pre", color=colour, linewidth=1.6, label=f"{short(name)}  {curve.ap:.3f}")
+        axes.step(recall, precision, where="pre", color=color, linewidth=1.6, label=f"{short(name)}  {curve.ap:.3f}")
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
     position = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
     axes.legend(**position, frameon=False, fontsize=9, labelcolor=INK, title="average precision")
@@ -182,10 +182,10 @@ def _bars(values: dict[str, list[float | None]], labels: list[str], order: list[
     """PNG: one row for each label with a marker for each of its values, from 0 to 1."""
     shown = order[:MOST_NAMED]
     figure, (axes,) = panels((6.8, 1.4 + 0.3 * len(shown)))
-    for (name, column), colour, marker in zip(values.items(), (BLUE, GREEN, RED), "oDs", strict=False):
+    for (name, column), color, marker in zip(values.items(), (BLUE, GREEN, RED), "oDs", strict=False):
         points = [(column[i], y) for y, i in enumerate(shown) if column[i] is not None]
         if points:
-            axes.plot(*zip(*points, strict=True), marker, color=colour, markersize=6, alpha=0.85, label=name)
+            axes.plot(*zip(*points, strict=True), marker, color=color, markersize=6, alpha=0.85, label=name)
     axes.set_yticks(range(len(shown)), [short(labels[i]) for i in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlim(-0.02, 1.02)

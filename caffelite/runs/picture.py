@@ -8,14 +8,14 @@ from .. import charts
 from ..charts import GRID, INK, logarithmic, panels, plain_text, saved, shown
 from .history import History, Row, is_loss
 
-COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#975a16", "#0987a0", "#e53e3e")
+COLORS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#975a16", "#0987a0", "#e53e3e")
 LABEL_GAP = 10.0  # minimum distance between the values at the ends of curves, in points
 LOG_SPAN = 30  # ratio of maximum to minimum above which an axis is logarithmic
 
 
 @plain_text
 def picture(runs: Sequence[History], form: str, over: str = "iteration", title: str | None = None) -> bytes:
-    """A panel a quantity, all runs in each, one colour a run: training is a line, a test a line with points. form: svg,
+    """A panel a quantity, all runs in each, one color a run: training is a line, a test a line with points. form: svg,
     png or pdf.
 
     title: by default the run's name, or how many there are.
@@ -27,7 +27,7 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
         for number, net, rows in curves:
             x = [getattr(row, over) for row in rows]
             y = [_value(row, name) for row in rows]
-            colour = COLOURS[(number if len(runs) > 1 else bool(net is not None)) % len(COLOURS)]
+            color = COLORS[(number if len(runs) > 1 else bool(net is not None)) % len(COLORS)]
             dense = len(rows) > 60
             style: dict[str, Any] = (
                 {"marker": "o", "markersize": 3 if dense else 4.5, "linewidth": 1.8}
@@ -38,9 +38,9 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
                 style = {"linewidth": 1.6, "drawstyle": "steps-post"}  # a rate holds until the next one
             elif net is None and any(n is not None for _, n, _ in curves):
                 style["alpha"] = 0.7
-            axis.plot(x, y, color=colour, label=shown(_label(runs, number, net, name)), **style)
+            axis.plot(x, y, color=color, label=shown(_label(runs, number, net, name)), **style)
             if net is not None and len(rows) > 1 and name != "rate" and math.isfinite(y[-1]):
-                ends.append((axis, x[-1], y[-1], colour))
+                ends.append((axis, x[-1], y[-1], color))
         if name == "rate" or is_loss(name):
             _scale(axis, [_value(row, name) for _, _, rows in curves for row in rows])
         axis.set_ylabel("learning rate" if name == "rate" else shown(name), color=INK)
@@ -59,16 +59,16 @@ def range_test(
 ) -> bytes:
     """Losses over rising rates, and the rate that follows from them."""
     figure, (axis,) = frame([3.4])
-    axis.plot(rates, losses, color=COLOURS[0], alpha=0.3, linewidth=1)
-    axis.plot(rates, smooth, color=COLOURS[0], linewidth=2)
+    axis.plot(rates, losses, color=COLORS[0], alpha=0.3, linewidth=1)
+    axis.plot(rates, smooth, color=COLORS[0], linewidth=2)
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
     finite = sorted(value for value in smooth if math.isfinite(value))
     low, high = finite[0], smooth[0] + 0.6 * (smooth[0] - finite[0])
     axis.set_ylim(low - 0.08 * (high - low), max(high, low + 1e-9))
     if best:
-        axis.axvline(best, color=COLOURS[1], linewidth=1.5)
-        axis.annotate(f" {best:.2g}", (best, 0.03), xycoords=("data", "axes fraction"), color=COLOURS[1], fontsize=10)
+        axis.axvline(best, color=COLORS[1], linewidth=1.5)
+        axis.annotate(f" {best:.2g}", (best, 0.03), xycoords=("data", "axes fraction"), color=COLORS[1], fontsize=10)
     axis.set_xlabel("learning rate", color=INK)
     axis.set_ylabel("loss", color=INK)
     charts.title(axis, "learning rate range test")
@@ -110,24 +110,24 @@ def _label(runs: Sequence[History], number: int, net: int | None, name: str) -> 
 
 
 def _tell_last(figure, ends: list[tuple]) -> None:
-    """Writes the last value next to the end of each curve: (axes, x, y, colour). Values that would overlap are moved
+    """Writes the last value next to the end of each curve: (axes, x, y, color). Values that would overlap are moved
     apart."""
     figure.draw_without_rendering()  # lays the panels out, so that places are known
     for axis in dict.fromkeys(end[0] for end in ends):
         mine = [
-            (axis.transData.transform((x, y))[1] * 72 / figure.dpi, x, y, colour)
-            for other, x, y, colour in ends
+            (axis.transData.transform((x, y))[1] * 72 / figure.dpi, x, y, color)
+            for other, x, y, color in ends
             if other is axis
         ]
         mine.sort(key=lambda end: end[0])
-        for height, (wanted, x, y, colour) in zip(spread([end[0] for end in mine], LABEL_GAP), mine, strict=True):
+        for height, (wanted, x, y, color) in zip(spread([end[0] for end in mine], LABEL_GAP), mine, strict=True):
             style = {"textcoords": "offset points", "fontsize": 8, "va": "center", "annotation_clip": False}
-            axis.annotate(f"{y:.4g}", (x, y), xytext=(6, height - wanted), color=colour, **style)
+            axis.annotate(f"{y:.4g}", (x, y), xytext=(6, height - wanted), color=color, **style)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Moves ascending positions as little as possible, so that neighbours are ``gap`` apart: overlapping groups are
-    spread around their centre."""
+    """Moves ascending positions as little as possible, so that neighbors are ``gap`` apart: overlapping groups are
+    spread around their center."""
     groups: list[list[float]] = []  # of (the sum of the starts that its members need, how many)
     for position in positions:
         groups.append([position, 1])

@@ -108,7 +108,7 @@ def _remedy(type: str, shapes: list[list[int]], stored: list[list[int]], side: i
     if type == "InnerProduct" and shapes[0][:1] == stored[0][-2:-1]:
         return f"the input has {side} pixels here: give the size that the weights were trained on, as in -size 32"
     if type == "Convolution" and shapes[0][:1] == stored[0][:1] and shapes[0][1:2] != stored[0][1:2]:
-        return "the weights are for images of another number of channels: give -colour or -gray"
+        return "the weights are for images of another number of channels: give -color or -gray"
     return "the weights are of another net: name it with -net"
 
 

@@ -1,4 +1,4 @@
-"""Measures images: sizes, colour, mean and spread of their values; and finds those that cannot be read."""
+"""Measures images: sizes, color, mean and spread of their values; and finds those that cannot be read."""
 
 import math
 from collections import Counter
@@ -21,22 +21,22 @@ MOST_SHOWN = 20  # unreadable images in an error
 
 @dataclass
 class Measured:
-    """sizes: images by (height, width). colour: whether any image has colour. moments: of each measured row the means
+    """sizes: images by (height, width). color: whether any image has color. moments: of each measured row the means
     of its values (0 to 255; blue, green, red) and of their squares. encoded: records of a database are image files.
     unreadable: rows of files, with the reason."""
 
     sizes: Counter = field(default_factory=Counter)
-    colour: bool = False
+    color: bool = False
     moments: dict[int, np.ndarray] = field(default_factory=dict)
     encoded: bool = True
     unreadable: dict[int, CaffeliteError] = field(default_factory=dict)
 
-    def mean_and_std(self, rows: Iterable[int], colour: bool) -> tuple[list[float], list[float], int]:
+    def mean_and_std(self, rows: Iterable[int], color: bool) -> tuple[list[float], list[float], int]:
         """Mean and standard deviation by channel, three or one, over the measured ones of these rows, and how many
         these are. Each image counts the same, whatever its size."""
         moments = np.array([self.moments[row] for row in rows if row in self.moments])
         mean, square = moments.mean(0)
-        if not colour:
+        if not color:
             mean, square = mean.mean(keepdims=True), square.mean(keepdims=True)
         return mean.tolist(), np.sqrt(np.maximum(square - mean * mean, 0)).tolist(), len(moments)
 
@@ -74,9 +74,9 @@ def measure(subset: Subset, progress: bool, name: str = "images") -> Measured:
             if isinstance(look[1], CaffeliteError):
                 measured.unreadable[look[0]] = look[1]
                 continue
-            _, size, colour, mean, square = look
+            _, size, color, mean, square = look
             measured.sizes[size] += 1
-            measured.colour |= colour
+            measured.color |= color
             measured.moments[look[0]] = np.stack([mean, square])
     return measured
 
@@ -131,13 +131,13 @@ def _every(items: Iterable, step: int) -> Iterator:
 
 
 def _look(row: int, image: np.ndarray) -> Look:
-    """Size, colour, and the means of values and of their squares by channel of an image C×H×W."""
-    colour = len(image) == 3 and not (np.array_equal(image[0], image[1]) and np.array_equal(image[0], image[2]))
+    """Size, color, and the means of values and of their squares by channel of an image C×H×W."""
+    color = len(image) == 3 and not (np.array_equal(image[0], image[1]) and np.array_equal(image[0], image[2]))
     values = image.reshape(len(image), -1).astype(np.float32)
     mean, square = values.mean(1, dtype=np.float64), np.square(values).mean(1, dtype=np.float64)
     if len(image) == 1:
         mean, square = np.repeat(mean, 3), np.repeat(square, 3)
-    return row, (image.shape[1], image.shape[2]), colour, mean, square
+    return row, (image.shape[1], image.shape[2]), color, mean, square
 
 
 def refuse_unreadable(measured: Measured, total: int) -> None:

@@ -266,7 +266,7 @@ def normalize(network: Network, names: Container[str] | None = None) -> None:
 
 
 def freeze(network: Network, frozen: list[str]) -> None:
-    """Layers that keep their weights, and the normalisations that follow them; new layers learn ten times as fast as
+    """Layers that keep their weights, and the normalizations that follow them; new layers learn ten times as fast as
     the others."""
     held = set(frozen)
     blobs: set[str] = set()

@@ -36,9 +36,9 @@ class Pixels:
     why: str
 
 
-def geometry(measured: Measured, colour: bool, side: int, preset: Preset, records: bool) -> Geometry:
+def geometry(measured: Measured, color: bool, side: int, preset: Preset, records: bool) -> Geometry:
     """How images of the measured sizes become the net's input."""
-    channels, before = 3 if colour else 1, side + round(preset.margin * side / preset.side)
+    channels, before = 3 if color else 1, side + round(preset.margin * side / preset.side)
     if measured.uniform == (side, side):
         return Geometry(channels, side)
     if not records:
@@ -125,11 +125,11 @@ def force_channels(layers: list[pb.LayerParameter], geometry: Geometry) -> None:
 
 def _augment(t: pb.TransformationParameter, geometry: Geometry, task: str) -> None:
     """Changes that leave the answer as it is. Numbers may depend on place and size, so only the light changes."""
-    colour, gray_glyphs = geometry.channels == 3, geometry.channels == 1 and geometry.side <= 64
+    color, gray_glyphs = geometry.channels == 3, geometry.channels == 1 and geometry.side <= 64
     light = t.distort_param
     light.brightness_prob, light.brightness_delta = 0.5, 20
     light.contrast_prob, light.contrast_lower, light.contrast_upper = 0.5, 0.8, 1.2
-    if colour:
+    if color:
         light.saturation_prob, light.saturation_lower, light.saturation_upper = 0.5, 0.8, 1.2
     if task == NUMBERS:
         return
@@ -176,7 +176,7 @@ def texts(layer: pb.LayerParameter, geometry: Geometry, pixels: Pixels, reasons:
         "brightness_prob": "of images that become brighter or darker",
         "brightness_delta": "of 255, at most",
         "contrast_prob": "of images with another contrast",
-        "saturation_prob": "of images with paler or stronger colours",
+        "saturation_prob": "of images with paler or stronger colors",
         "source": reasons["source_train" if train else "source_test"],
         "batch_size": reasons["batch_train" if train else "batch_test"],
         "backend": "the kind of database",

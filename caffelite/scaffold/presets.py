@@ -59,13 +59,13 @@ def find(name: str) -> Preset:
     return PRESETS[name]
 
 
-def choose(side: int, colour: bool, count: int) -> Chosen:
+def choose(side: int, color: bool, count: int) -> Chosen:
     """The net for images whose shorter side is ``side`` pixels, of ``count`` training images."""
-    if side <= SMALL_SIDE and not colour:
+    if side <= SMALL_SIDE and not color:
         why = f"gray images of {side} pixels, as LeNet was made for"
         return Chosen(PRESETS["lenet"], min(side, 28) if side < 28 else 28, why)
     if side <= SMALL_SIDE:
-        return Chosen(PRESETS["cifar10_full"], 32, f"colour images of about {side} pixels, as CIFAR-10's are")
+        return Chosen(PRESETS["cifar10_full"], 32, f"color images of about {side} pixels, as CIFAR-10's are")
     if count < MANY:
         why = f"only {count} training images: a small net on {MEDIUM_SIDE} pixels overfits less than a deep one"
         return Chosen(PRESETS["cifar10_full"], MEDIUM_SIDE, f"{why}; better still are trained weights, -weights FILE")

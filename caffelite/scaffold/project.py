@@ -187,7 +187,7 @@ class _Making:
             if measured.uniform
             else f"several sizes, shorter side about {measured.side}"
         )
-        kind = "colour" if measured.colour else "gray"
+        kind = "color" if measured.color else "gray"
         self.decided.append(f"Images: {len(data.train)} of {data.source}, {kind}, {size} pixels.")
         return measured
 
@@ -254,7 +254,7 @@ class _Making:
                 preset = presets.PRESETS[finetune.likely_net(trained, every)]
                 chosen = Chosen(preset, preset.side, f"the layers of {request.weights} have its names")
             else:
-                chosen = presets.choose(measured.side, self.colour(measured), count)
+                chosen = presets.choose(measured.side, self.color(measured), count)
             if request.size:
                 chosen = Chosen(chosen.preset, request.size, chosen.why)
             document = prototxt.read_net(catalog.find(chosen.preset.net).net)
@@ -269,16 +269,16 @@ class _Making:
             raise CaffeliteError(f"-net {net}: its input is not square", found=list(shape), remedy="give -size")
         return shape[2]
 
-    def colour(self, measured: Measured) -> bool:
-        return measured.colour if self.request.gray is None else not self.request.gray
+    def color(self, measured: Measured) -> bool:
+        return measured.color if self.request.gray is None else not self.request.gray
 
     def choose_pixels(self, measured, chosen: Chosen, trained, document, train: Subset):
         """Geometry and pixel values; in fine-tuning as the weights expect them."""
-        colour = self.colour(measured)
+        color = self.color(measured)
         if trained and self.request.gray is None:
             first = next((blobs[0] for blobs in trained.blobs.values() if blobs[0].ndim == 4), None)
-            colour = colour if first is None else first.shape[1] != 1
-        shape = pixels.geometry(measured, colour, chosen.side, chosen.preset, train.database is not None)
+            color = color if first is None else first.shape[1] != 1
+        shape = pixels.geometry(measured, color, chosen.side, chosen.preset, train.database is not None)
         pixel = pixels.measured_pixels(measured, self.rows, shape.channels)
         if trained and trained.transform is not None:
             pixel = pixels.trained_pixels(trained.transform, pixel, shape.channels, str(trained.path))

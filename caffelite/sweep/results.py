@@ -185,13 +185,13 @@ def picture(results: SweepResults, form: str, title: str = "") -> bytes:
     last = max((row.rung for row in rows), default=0)
     for y, row in enumerate(rows):
         paler = 1.0 if row.rung == last else 0.45
-        colour = GREEN if y == 0 else BLUE
+        color = GREEN if y == 0 else BLUE
         if row.interval:
-            axes.plot(row.interval, [y, y], color=colour, linewidth=5, alpha=0.2 * paler, solid_capstyle="round")
+            axes.plot(row.interval, [y, y], color=color, linewidth=5, alpha=0.2 * paler, solid_capstyle="round")
         if len(row.trials) > 1:
-            axes.plot(row.scores, [y] * len(row.scores), "|", color=colour, markersize=9, alpha=0.8 * paler)
+            axes.plot(row.scores, [y] * len(row.scores), "|", color=color, markersize=9, alpha=0.8 * paler)
         if row.mean is not None:
-            axes.plot(row.mean, y, "o", color=colour, markersize=6, alpha=paler)
+            axes.plot(row.mean, y, "o", color=color, markersize=6, alpha=paler)
             axes.annotate(
                 f"{row.mean:.4g}", (1.01, y), xycoords=("axes fraction", "data"), color=INK, fontsize=8, va="center"
             )

@@ -160,11 +160,11 @@ class _Plan:
         return Iteration(self._state(updater, average), pipeline, updater, average, division)
 
     def _state(self, updater: Updater, average: Average) -> TrainingState:
-        labelled = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
-        sources = [SourceState(label, *source) for label, net in labelled for source in net.sources()]
+        labeled = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
+        sources = [SourceState(label, *source) for label, net in labeled for source in net.sources()]
         recurrent = [
             RecurrentState(label, node.name, arrays)
-            for label, net in labelled
+            for label, net in labeled
             for node in net.graph.nodes
             if (arrays := carried(node.layer))
         ]

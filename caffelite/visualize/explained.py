@@ -14,7 +14,7 @@ from ..net.net import Net
 from ..prototxt import Document, resolve
 
 NOISE = 0.1  # standard deviation of SmoothGrad's noise, as a share of the input's range
-NORMALISED = ("Softmax", "Sigmoid")  # scores are explained before these
+NORMALIZED = ("Softmax", "Sigmoid")  # scores are explained before these
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ExplainedNet:
         message = pb.NetParameter()
         message.CopyFrom(document.message)
         message.force_backward = True
-        if message.layer[-1].type in NORMALISED:
+        if message.layer[-1].type in NORMALIZED:
             del message.layer[-1]
         self.net = open_net(message, document.locate, dev, 1, keep=True)
         self._load(files, document)

@@ -66,7 +66,7 @@ def project(features: Features, method: str, seed: int = 0) -> tuple[np.ndarray,
     scikit-learn is not installed."""
     try:
         from sklearn.decomposition import PCA as Components
-        from sklearn.manifold import TSNE as Neighbours
+        from sklearn.manifold import TSNE as Neighbors
     except ImportError:
         raise missing_extra("scikit-learn", "features", "caffelite visualize features") from None
     count, width = features.rows.shape
@@ -81,5 +81,5 @@ def project(features: Features, method: str, seed: int = 0) -> tuple[np.ndarray,
     rows = features.rows
     if min(count, width) > 50:
         rows = Components(50, svd_solver="full").fit_transform(rows)  # as its authors do: less noise, and faster
-    tsne = Neighbours(2, perplexity=perplexity, init="pca", random_state=seed)
+    tsne = Neighbors(2, perplexity=perplexity, init="pca", random_state=seed)
     return tsne.fit_transform(rows), f"t-SNE, perplexity {perplexity:g}"

@@ -42,7 +42,7 @@ def _columns(count: int) -> int:
 def filters(layer: str, weights: np.ndarray, form: str, most: int = 64, blue_first: bool = True) -> bytes:
     """The filters of a layer. weights: N×C×h×w, or a matrix N×F.
 
-    Filters of three channels are coloured, each scaled by its own maximum, with 0 gray. Of other convolutions a row is
+    Filters of three channels are colored, each scaled by its own maximum, with 0 gray. Of other convolutions a row is
     a filter and a column an input channel, in red (positive) and blue on one scale. At most ``most`` filters and 16
     channels are drawn.
     """
@@ -62,8 +62,8 @@ def filters(layer: str, weights: np.ndarray, form: str, most: int = 64, blue_fir
     if channels == 3:
         figure, axes = _grid(count, _columns(count), (0.62, 0.62), total)
         for each, filter_ in zip(axes, weights[:count], strict=False):
-            colour = filter_[::-1] if blue_first else filter_
-            each.imshow(0.5 + 0.5 * colour.transpose(1, 2, 0) / (np.abs(colour).max() or 1), interpolation="nearest")
+            color = filter_[::-1] if blue_first else filter_
+            each.imshow(0.5 + 0.5 * color.transpose(1, 2, 0) / (np.abs(color).max() or 1), interpolation="nearest")
         return saved(figure, form)
     across = min(channels, 16)
     if channels == 1:
@@ -119,7 +119,7 @@ def maps(
     rows: Sequence[tuple[Picture, Sequence[tuple[str, np.ndarray]]]], form: str, title: str, overlay: bool
 ) -> bytes:
     """A row for each picture: the image, then the map of each class under its label. overlay: the map lies over the
-    image in colours; else it stands alone, white where it is greatest."""
+    image in colors; else it stands alone, white where it is greatest."""
     columns = 1 + max(len(class_maps) for _, class_maps in rows)
     figure, axes = _grid(len(rows) * columns, columns, (2.1, 2.25), title)
     for i, (picture, class_maps) in enumerate(rows):
@@ -145,7 +145,7 @@ def maps(
 
 @plain_text
 def points(positions: np.ndarray, classes: np.ndarray | None, labels: Sequence[str], form: str, title: str) -> bytes:
-    """Projected features N×2, one colour a class, with the label at the median of each class. labels: by number."""
+    """Projected features N×2, one color a class, with the label at the median of each class. labels: by number."""
     from matplotlib import colormaps
 
     figure = _figure((8.2, 6.4))
@@ -158,13 +158,13 @@ def points(positions: np.ndarray, classes: np.ndarray | None, labels: Sequence[s
         axes.scatter(*positions.T, s=size, color="#2b6cb0", alpha=0.7, linewidths=0)
     else:
         present = sorted(set(classes.tolist()))
-        colours = colormaps["tab10" if len(present) <= 10 else "tab20" if len(present) <= 20 else "gist_rainbow"]
+        colors = colormaps["tab10" if len(present) <= 10 else "tab20" if len(present) <= 20 else "gist_rainbow"]
         for i, index in enumerate(present):
-            colour = colours(i if len(present) <= 20 else i / len(present))
+            color = colors(i if len(present) <= 20 else i / len(present))
             mine = positions[classes == index]
             name = labels[index] if 0 <= index < len(labels) else str(index)
             name = shown(short(name))
-            axes.scatter(*mine.T, s=size, color=colour, alpha=0.75, linewidths=0, label=f"{name} ({len(mine)})")
+            axes.scatter(*mine.T, s=size, color=color, alpha=0.75, linewidths=0, label=f"{name} ({len(mine)})")
             if len(present) <= MOST_LEGEND:
                 box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.75, "edgecolor": "none"}
                 axes.text(*np.median(mine, 0), name, color=INK, fontsize=9, ha="center", va="center", bbox=box)
@@ -203,14 +203,14 @@ def _ridges(axes: Any, layer: str, snapshots: Sequence[tuple[int, np.ndarray]]) 
     bins = np.linspace(low, high, int(np.clip(np.sqrt(len(finite[0][1])), 8, DENSITY_BINS)) + 1)
     counts = [np.histogram(np.clip(values, low, high), bins)[0] / max(len(values), 1) for _, values in finite]
     top = max((float(count.max()) for count in counts), default=1.0) or 1.0
-    step, centres = 0.45, (bins[1:] + bins[:-1]) / 2
+    step, centers = 0.45, (bins[1:] + bins[:-1]) / 2
     last = len(finite) - 1
     for i, ((_, values), count) in enumerate(zip(finite, counts, strict=True)):
-        colour = colormaps["Blues"](0.35 + 0.55 * (i / last if last else 1))
+        color = colormaps["Blues"](0.35 + 0.55 * (i / last if last else 1))
         base = (last - i) * step
         height = base + count / top
-        axes.fill_between(centres, base, height, step="mid", color=colour, linewidth=0, zorder=i + 1)
-        axes.step(centres, height, where="mid", color="white", linewidth=0.8, zorder=i + 1)
+        axes.fill_between(centers, base, height, step="mid", color=color, linewidth=0, zorder=i + 1)
+        axes.step(centers, height, where="mid", color="white", linewidth=0.8, zorder=i + 1)
         if not len(values):
             axes.text(0.5, base, "not finite", color=FAINT, transform=axes.get_yaxis_transform())
     bare(axes)

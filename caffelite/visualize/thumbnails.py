@@ -15,8 +15,8 @@ FEW = 20  # values that are shown in one row
 GROUND = 128  # of the gaps
 
 
-def coloured(values: np.ndarray, anchors: np.ndarray) -> np.ndarray:
-    """H×W×3 of uint8: the least value in the first colour, the greatest in the last; values that are not finite as the
+def colored(values: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+    """H×W×3 of uint8: the least value in the first color, the greatest in the last; values that are not finite as the
     least."""
     finite = np.isfinite(values)
     low, high = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
@@ -37,7 +37,7 @@ def activations(values: np.ndarray, most: int) -> np.ndarray:
     else:
         maps = values.reshape(-1, 1, 1)[: most * 16]
         columns = min(len(maps), FEW if len(maps) <= FEW else 50)
-    painted = coloured(maps, VIRIDIS)
+    painted = colored(maps, VIRIDIS)
     rows, (height, width) = -(-len(maps) // columns), maps.shape[1:]
     gap = GAP if values.ndim == 3 and height * width > 1 else 0
     down, across = height + gap, width + gap
@@ -50,7 +50,7 @@ def activations(values: np.ndarray, most: int) -> np.ndarray:
 
 def heat(values: np.ndarray) -> np.ndarray:
     """H×W×3 of a map H×W."""
-    return enlarged(coloured(values, INFERNO))
+    return enlarged(colored(values, INFERNO))
 
 
 def overlay(pixels: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -62,11 +62,11 @@ def overlay(pixels: np.ndarray, values: np.ndarray) -> np.ndarray:
     grown = _interpolated(rows, width, 1)
     gray = pixels.mean(2, keepdims=True)
     opacity = 0.6 * ((grown - grown.min()) / (np.ptp(grown) or 1.0))[..., None]
-    return enlarged(np.rint(gray * (1 - opacity) + coloured(grown, INFERNO) * opacity).astype(np.uint8))
+    return enlarged(np.rint(gray * (1 - opacity) + colored(grown, INFERNO) * opacity).astype(np.uint8))
 
 
 def _interpolated(values: np.ndarray, length: int, axis: int) -> np.ndarray:
-    """Linear interpolation along an axis, the centres of the first and last values at the ends."""
+    """Linear interpolation along an axis, the centers of the first and last values at the ends."""
     have = values.shape[axis]
     at = np.clip((np.arange(length) + 0.5) * have / length - 0.5, 0, have - 1)
     first = at.astype(int)

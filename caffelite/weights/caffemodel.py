@@ -289,7 +289,7 @@ def read_model(path: str | Path, copy: bool = True) -> dict[str, list[np.ndarray
     """The parameter blobs of a caffemodel by layer name, old (V0, V1) files included. Layers without blobs are left
     out.
 
-    HDF5 is recognised by content, not by name. copy: False: blobs may be views of the file's content, which can only be
+    HDF5 is recognized by content, not by name. copy: False: blobs may be views of the file's content, which can only be
     read; that takes half the memory.
     """
     return decode_model(read_bytes(path), path, copy)

@@ -1,4 +1,4 @@
-"""HDF5 files of weights and states in memory: recognised by content, sealed with a checksum, read so that a damaged
+"""HDF5 files of weights and states in memory: recognized by content, sealed with a checksum, read so that a damaged
 file is an error.
 
 A damaged file can make the HDF5 library loop, crash or allocate any amount of memory. So a file without a valid

@@ -12,7 +12,7 @@ from caffelite.errors import CaffeliteError
 
 @pytest.fixture
 def database(tmp_path):
-    """A raw image, a larger one as a PNG, a grey one, and what is none."""
+    """A raw image, a larger one as a PNG, a gray one, and what is none."""
     png = cv2.imencode(".png", np.full((128, 100, 3), 200, np.uint8))[1].tobytes()
     datums = [
         pb.Datum(channels=3, height=96, width=96, data=bytes([50]) * 3 * 96 * 96),

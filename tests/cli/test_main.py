@@ -25,7 +25,7 @@ from caffelite import cli
     ],
 )
 def test_dashes(given, expected):
-    assert cli.normalise(given) == expected
+    assert cli.normalize(given) == expected
 
 
 @pytest.mark.parametrize(

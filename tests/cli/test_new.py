@@ -16,20 +16,20 @@ from caffelite import prototxt
 from caffelite.data.writers import write_lmdb
 from caffelite.errors import CaffeliteError
 
-COLOURS = {"blue": (200, 60, 40), "green": (50, 190, 60), "red": (40, 50, 210)}
+COLORS = {"blue": (200, 60, 40), "green": (50, 190, 60), "red": (40, 50, 210)}
 
 
 def picture(name, rng, size=(32, 32)):
-    """H×W×3: noise around a colour."""
+    """H×W×3: noise around a color."""
     noise = rng.integers(-40, 40, (*size, 3))
-    return np.clip(np.array(COLOURS[name]) + noise, 0, 255).astype(np.uint8)
+    return np.clip(np.array(COLORS[name]) + noise, 0, 255).astype(np.uint8)
 
 
 @pytest.fixture
 def there(tmp_path, in_tmp_path):
     """The working directory, with a folder of 20 images for each of three classes."""
     rng = np.random.default_rng(1)
-    for name in COLOURS:
+    for name in COLORS:
         folder = tmp_path / "pictures" / name
         folder.mkdir(parents=True)
         for i in range(20):
@@ -39,7 +39,7 @@ def there(tmp_path, in_tmp_path):
 
 def database(path, count):
     rng = np.random.default_rng(2)
-    write_lmdb(path, [(picture(list(COLOURS)[i % 3], rng).transpose(2, 0, 1), i % 3) for i in range(count)])
+    write_lmdb(path, [(picture(list(COLORS)[i % 3], rng).transpose(2, 0, 1), i % 3) for i in range(count)])
 
 
 def table(there, header, answer):
@@ -189,7 +189,7 @@ def test_database_without_test_set_is_split(call, there):
 
 def test_images_of_other_sizes_are_resized(call, there):
     rng = np.random.default_rng(2)
-    for i, name in enumerate(list(COLOURS) * 4):
+    for i, name in enumerate(list(COLORS) * 4):
         cv2.imwrite(f"pictures/{name}/large{i}.png", picture(name, rng, (40 + i, 70)))
     assert call("new", "hues", "pictures").status == 0
     silent(call, "hues")

@@ -47,7 +47,7 @@ def test_classify_prints_the_share_of_each_class(folder, call):
     assert [float(line[0]) for line in lines] == pytest.approx([66.7, 33.3], abs=10)
 
 
-def test_classify_colours_the_pixels(folder, call, tmp_path):
+def test_classify_colors_the_pixels(folder, call, tmp_path):
     result = classify(folder, call, "-annotate", str(tmp_path / "out"), "-json")
     assert result.status == 0, result.err
     (entry,) = json.loads(result.out)

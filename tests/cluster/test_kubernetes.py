@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from caffelite.cli import caffelite, normalise
+from caffelite.cli import caffelite, normalize
 
 PAGE = Path(__file__).parents[2] / "docs/cluster.md"
 VERSION = "1.30"
@@ -45,5 +45,5 @@ def test_commands_are_those_of_caffelite(kind):
     ]
     words = [command[command.index("caffelite") + 1 :] for command in commands if "caffelite" in command]
     assert len(words) == 1
-    done = CliRunner().invoke(caffelite, [*map(normalise, words[0]), "--help"])
+    done = CliRunner().invoke(caffelite, [*map(normalize, words[0]), "--help"])
     assert done.exit_code == 0, done.output

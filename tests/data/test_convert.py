@@ -39,14 +39,14 @@ def test_a_record_is_byte_for_byte_what_caffe_writes():
     assert shape == (3, 1, 2)
 
 
-def test_grey_and_resized_as_opencv_does():
+def test_gray_and_resized_as_opencv_does():
     image = picture()
     datum, shape = Recipe(height=4, width=5)(encoded(image), "a.png", 0)
     assert shape == (3, 4, 5) and datum.data == cv2.resize(image, (5, 4)).transpose(2, 0, 1).tobytes()
     datum, shape = Recipe(color=False, height=4, width=5)(encoded(image), "a.png", 0)
-    grey = cv2.imdecode(np.frombuffer(encoded(image), np.uint8), cv2.IMREAD_GRAYSCALE)
-    assert shape == (1, 4, 5) and datum.data == cv2.resize(grey, (5, 4)).tobytes()
-    assert Recipe()(encoded(picture(channels=1)), "grey.png", 0)[1] == (3, 6, 8), "grey files become three channels"
+    gray = cv2.imdecode(np.frombuffer(encoded(image), np.uint8), cv2.IMREAD_GRAYSCALE)
+    assert shape == (1, 4, 5) and datum.data == cv2.resize(gray, (5, 4)).tobytes()
+    assert Recipe()(encoded(picture(channels=1)), "gray.png", 0)[1] == (3, 6, 8), "gray files become three channels"
 
 
 def test_encoded_files_are_kept_or_made_anew():
@@ -66,13 +66,13 @@ def test_encoded_files_are_kept_or_made_anew():
 
 
 def test_files_that_are_kept_have_channels_of_their_own():
-    grey = encoded(picture(channels=1))
+    gray = encoded(picture(channels=1))
     alpha = encoded(picture(channels=4))
     deep = encoded(picture().astype(np.uint16) << 8)
-    shapes = [Recipe(encoding="")(content, "a.png", 0)[1] for content in (grey, alpha, deep)]
+    shapes = [Recipe(encoding="")(content, "a.png", 0)[1] for content in (gray, alpha, deep)]
     assert shapes == [(1, 6, 8), (4, 6, 8), (3, 6, 8)]
     assert Recipe(encoding="")(deep, "a.png", 0)[0].data == deep, "force_color brings it to 8 bits"
-    assert Recipe(encoding="", height=4, width=5)(grey, "a.png", 0)[1] == (3, 4, 5), (
+    assert Recipe(encoding="", height=4, width=5)(gray, "a.png", 0)[1] == (3, 4, 5), (
         "one that is made anew has as many as are asked for"
     )
 

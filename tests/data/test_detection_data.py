@@ -86,7 +86,7 @@ def iou(a, b, of_first=False):
     return common / (one if of_first else one + two - common)
 
 
-def labelled(maps, objects, regions, window, threshold):
+def labeled(maps, objects, regions, window, threshold):
     """The maps (stride, width, height of fields, rows, columns) cell by cell."""
     top, left, height, width = window
     actual, best, matched = [], [(0.0, 0)] * len(objects), set()
@@ -142,7 +142,7 @@ def test_label_maps_equal_those_cell_by_cell(seed):
         regions, window = np.array([[16, 40, 60, 70.0]]), (8, 0, 64, 96)
         actual = [np.full((6, lines, columns), 7, np.float32) for *_, lines, columns in maps]
         detection_labels(param, Objects(boxes, labels, ignored, ignored, regions), window, actual)
-        expected = labelled(maps, list(zip(labels, ignored, boxes, strict=True)), regions, window, 0.45)
+        expected = labeled(maps, list(zip(labels, ignored, boxes, strict=True)), regions, window, 0.45)
         for one, other in zip(actual, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5)
             picked += ((one[0] > 0) & (one[5] <= 0.45)).sum()

@@ -11,7 +11,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.families.cascade.field_maps import Field, Objects, image_gt_labels
 from caffelite.inspection.feeds import Feeds
 
-COLOURS = ((250, 20, 20), (20, 250, 20), (20, 20, 250))  # of the labels 1 to 3, in the order of data
+COLORS = ((250, 20, 20), (20, 250, 20), (20, 20, 250))  # of the labels 1 to 3, in the order of data
 SIZES = ((48, 64), (40, 40), (60, 50))
 OBJECTS = [[(1, 0, 8, 10, 28, 30), (2, 0, 40, 20, 60, 44)], [(3, 1, 4, 4, 20, 36), (1, 0, 24, 6, 38, 20)], []]
 REGIONS = [[], [(0, 0, 12, 12)], [(10, 10, 40, 40)]]
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
     for i, size in enumerate(SIZES):
         image = np.full((*size, 3), 128, np.uint8)
         for label, _, x0, y0, x1, y1 in OBJECTS[i]:
-            image[y0:y1, x0:x1] = COLOURS[label - 1][::-1]
+            image[y0:y1, x0:x1] = COLORS[label - 1][::-1]
         (path / f"{i}.png").write_bytes(encode_png(image))
         text += listed(str(i), size, OBJECTS[i], REGIONS[i])
     (path / "list.txt").write_text(text)
@@ -141,12 +141,12 @@ def test_boxes_follow_their_images(folder, text):
             height, width = data.shape[2:]
             x, y = (x0 + x1) / 2, (y0 + y1) / 2
             if 3 < x < width - 3 and 3 < y < height - 3 and min(x1 - x0, y1 - y0) > 6:
-                colour = np.array(COLOURS[int(label) - 1]) - 128
-                np.testing.assert_allclose(data[int(image), :, int(y), int(x)], colour, atol=8)
-                for dx, dy in ((x0 - x - 2, 0), (0, y1 - y + 2)):  # beyond a side it is another colour
+                color = np.array(COLORS[int(label) - 1]) - 128
+                np.testing.assert_allclose(data[int(image), :, int(y), int(x)], color, atol=8)
+                for dx, dy in ((x0 - x - 2, 0), (0, y1 - y + 2)):  # beyond a side it is another color
                     if 0 <= y + dy < height and 0 <= x + dx < width:
                         other = data[int(image), :, int(y + dy), int(x + dx)]
-                        assert np.abs(other - colour).max() > 50
+                        assert np.abs(other - color).max() > 50
                 seen.add((int(label), bool(ignored), round(float(x1 - x0))))
     assert {label for label, *_ in seen} == {1, 2, 3} and len(seen) > 3
 

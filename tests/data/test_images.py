@@ -21,7 +21,7 @@ def encoded(image, kind=".png"):
     return cv2.imencode(kind, image)[1].tobytes()
 
 
-def test_colour_comes_channels_first_and_blue_first(picture):
+def test_color_comes_channels_first_and_blue_first(picture):
     actual = decode(encoded(picture))
     np.testing.assert_array_equal(actual, picture.transpose(2, 0, 1))
     assert channels_last(actual).base is not None and np.shares_memory(channels_last(actual), actual), (

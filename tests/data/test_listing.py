@@ -79,7 +79,7 @@ def test_a_list_that_is_empty_or_missing(tmp_path):
         read_list(tmp_path / "m.txt")
 
 
-def test_classes_are_labelled_in_the_order_of_their_names():
+def test_classes_are_labeled_in_the_order_of_their_names():
     images, classes = list_classes(["dog/b.jpg", "cat/x/1.PNG", "dog/a.jpg", ".cache/z.jpg", "cat/.DS_Store"], "root")
     assert classes == ["cat", "dog"]
     assert [(i.name, i.label) for i in images] == [("cat/x/1.PNG", 0), ("dog/a.jpg", 1), ("dog/b.jpg", 1)]

@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
         cv2.imwrite(str(path / f"i{number}.png"), image)
         cv2.imwrite(str(path / f"l{number}.png"), labels)
     cv2.imwrite(str(path / "small.png"), np.zeros((4, 5), np.uint8))
-    cv2.imwrite(str(path / "colour.png"), np.dstack([labels, labels, labels + 1]))
+    cv2.imwrite(str(path / "color.png"), np.dstack([labels, labels, labels + 1]))
     return path
 
 
@@ -143,7 +143,7 @@ def test_files_of_the_list_are_known_to_the_server(folder):
 
 MISTAKES = [
     ("DenseImageData", "", "", "i0.png small.png\n", "do not fit their image; expected 6×9, found 4×5"),
-    ("DenseImageData", "", "", "i0.png colour.png\n", "not labels: it has colours"),
+    ("DenseImageData", "", "", "i0.png color.png\n", "not labels: it has colors"),
     ("DenseImageData", "", "", "i0.png none.png\n", "cannot read image"),
     ("DenseImageData", "crop_height: 7 crop_width: 2", "", "", "6×9 pixels are less than the crop, 7×2"),
     ("DenseImageData", "", "", "i0.png l0.png\nsmall.png small.png\n", "set new_height and new_width, or a crop"),

@@ -56,7 +56,7 @@ def test_mean_value_is_subtracted_before_scaling(images, values):
     np.testing.assert_array_equal(run(transform(text, (3, 6, 5)), images), by_hand(images, 0.5, mean))
 
 
-def test_test_phase_crops_the_centre(images):
+def test_test_phase_crops_the_center(images):
     np.testing.assert_array_equal(run(transform("crop_size: 3", (3, 6, 5), pb.TEST), images), by_hand(images, crop=3))
 
 

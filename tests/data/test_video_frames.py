@@ -15,16 +15,16 @@ HEIGHT, WIDTH, FRAMES = 4, 6, 9
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A video of frames whose pixels are their number, in colour and as flow x (n) and y (n + 100); a short one."""
+    """A video of frames whose pixels are their number, in color and as flow x (n) and y (n + 100); a short one."""
     path = tmp_path_factory.mktemp("videos")
     for name, count in (("long", FRAMES), ("short", 2)):
         (path / name).mkdir()
         for n in range(1, count + 1):
-            grey = np.full((HEIGHT, WIDTH), n, np.uint8)
-            grey[:, 0] = 50
-            cv2.imwrite(str(path / name / f"image_{n:04d}.png"), np.dstack([grey, grey + 1, grey + 2]))
-            cv2.imwrite(str(path / name / f"flow_x_{n:04d}.png"), grey)
-            cv2.imwrite(str(path / name / f"flow_y_{n:04d}.png"), grey + 100)
+            gray = np.full((HEIGHT, WIDTH), n, np.uint8)
+            gray[:, 0] = 50
+            cv2.imwrite(str(path / name / f"image_{n:04d}.png"), np.dstack([gray, gray + 1, gray + 2]))
+            cv2.imwrite(str(path / name / f"flow_x_{n:04d}.png"), gray)
+            cv2.imwrite(str(path / name / f"flow_y_{n:04d}.png"), gray + 100)
     return path
 
 
@@ -116,7 +116,7 @@ def test_folders_of_the_list_are_known_to_the_server(folder):
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory):
-    """A folder of twelve images and a film of twelve frames, both of the number n, n + 20, n + 40 by colour."""
+    """A folder of twelve images and a film of twelve frames, both of the number n, n + 20, n + 40 by color."""
     path = tmp_path_factory.mktemp("clips")
     (path / "images").mkdir()
     writer = cv2.VideoWriter(str(path / "film.avi"), cv2.VideoWriter_fourcc(*"MJPG"), 10, (32, 16))
@@ -156,7 +156,7 @@ def test_clips_that_begin_at_random(clips, lines, body):
     assert {clip[0] for clip in drawn} == set(range(8)) and all(clip == frames_of(clip[0]) for clip in drawn)
 
 
-def test_a_mean_per_colour_is_of_all_frames(clips):
+def test_a_mean_per_color_is_of_all_frames(clips):
     actual = first_frames(clips, "use_image: true new_length: 3", "images 1 1\n", transform="mean_value: [4, 8, 12]")
     assert actual[0][0][0] == [n - less for n, less in zip(frames_of(0), np.repeat([1, 2, 3], 3), strict=True)]
 

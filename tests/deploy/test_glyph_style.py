@@ -17,7 +17,7 @@ def sign(tall: int, wide: int, at: tuple[int, int], shape=(28, 28), heavy_left=F
     return image
 
 
-def test_measure_ground_size_and_centre():
+def test_measure_ground_size_and_center():
     middle = [sign(20, w, (4, (28 - w) // 2), heavy_left=w % 4 == 0) for w in (8, 10, 12, 14, 16)]
     actual = glyph_style.measure([image[None] for image in middle])
     assert actual == glyph_style.GlyphStyle(Deploy.DARK, 20, Deploy.BOX)

@@ -204,7 +204,7 @@ def test_nan_in_pooling(pools, rng, name, method):
         np.testing.assert_allclose(actual[seen], largest[seen], rtol=1e-6)
 
 
-# Local response normalisation
+# Local response normalization
 
 
 @pytest.mark.parametrize("beta", [0.75, 0.5])

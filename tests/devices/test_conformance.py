@@ -185,7 +185,7 @@ def test_loss_scale_has_its_interface(kind):
         assert mismatches(device.loss_scale(None), protocol.LossScale) == []
 
 
-# behaviour
+# behavior
 
 
 def test_contexts_of_one_device_are_independent(device):

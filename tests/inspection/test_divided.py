@@ -55,7 +55,7 @@ def test_micro_batches_in_flight_take_their_own_memory(subject):
         split.memory(subject, pb.TRAIN, 8, stages(first, 3, graph))
 
 
-def test_picture_colours_stages_and_marks_divided_layers(subject):
+def test_picture_colors_stages_and_marks_divided_layers(subject):
     graph, _ = subject.graph(pb.TRAIN)
     layers = {n.name: LayerPlacement(int(n.name in ("fc2", "loss"))) for n in graph.nodes}
     layers["fc1"] = LayerPlacement(0, Division.OUTPUTS)
@@ -63,11 +63,11 @@ def test_picture_colours_stages_and_marks_divided_layers(subject):
     boxes = [s for s in drawn.shapes if isinstance(s, scene.Box)]
     rows = {s.text: s for s in drawn.shapes if isinstance(s, scene.Text)}
 
-    def colours(name: str) -> set[str]:
+    def colors(name: str) -> set[str]:
         row = rows[name]
         return {b.fill for b in boxes if b.y <= row.y <= b.y + b.height and b.x <= row.x <= b.x + b.width}
 
-    assert STAGES[0] in colours("conv") & colours("fc1") and STAGES[1] in colours("fc2")
+    assert STAGES[0] in colors("conv") & colors("fc1") and STAGES[1] in colors("fc2")
     assert sum(b.fill == DIVIDED for b in boxes) == 2, "the layer's and the legend's"
     assert "InnerProduct → 256  [outputs / 2]" in rows and {"stage 0", "stage 1", "divided"} <= rows.keys()
     assert any("2 stages, 2 shards, 4 micro-batches" in text for text in rows)

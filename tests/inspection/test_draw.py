@@ -36,7 +36,7 @@ def test_a_chain_is_one_column_next_to_a_long_edge():
     assert abs(bends[0].x - actual.boxes["b"].x) >= BOX[0] / 2
 
 
-def test_branches_are_centred_below_their_origin():
+def test_branches_are_centered_below_their_origin():
     actual = laid("ab ac bd cd", "abcd").boxes
     assert actual["a"].x == pytest.approx((actual["b"].x + actual["c"].x) / 2) == pytest.approx(actual["d"].x)
 

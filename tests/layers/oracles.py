@@ -216,11 +216,11 @@ def smooth(d):
     return np.where(np.abs(d) < 1, d * d / 2, np.abs(d) - 0.5)
 
 
-def normalised(x, axes, eps, root=True):
+def normalized(x, axes, eps, root=True):
     """Less its mean over axes, by its deviation there; eps under the root, or outside it."""
-    centred = x - x.mean(axes, keepdims=True)
-    variance = (centred**2).mean(axes, keepdims=True)
-    return [centred / (np.sqrt(variance + eps) if root else np.sqrt(variance) + eps)]
+    centered = x - x.mean(axes, keepdims=True)
+    variance = (centered**2).mean(axes, keepdims=True)
+    return [centered / (np.sqrt(variance + eps) if root else np.sqrt(variance) + eps)]
 
 
 def unit(x, axes, eps):

@@ -52,7 +52,7 @@ def distances(power):
     return oracle
 
 
-def normalise(power):
+def normalize(power):
     def oracle(x):
         total = (np.abs(x) ** power).sum(1, keepdims=True) + 1e-6
         norm = np.sqrt(total) if power == 2 else total
@@ -112,9 +112,9 @@ ROWS = [
     Row("Insanity TEST", "lb: 2 ub: 4", lambda x: np.where(x > 0, x, x / (2 / np.log(2))), phase="TEST"),
     Row("Flip", "", lambda x: x[..., ::-1]),
     Row("Flip upside down", "flip_width: false flip_height: true", lambda x: x[:, :, ::-1]),
-    Row("Normalize NormFace", "normalize_param { bp_norm: true }", normalise(2), tops=2),
+    Row("Normalize NormFace", "normalize_param { bp_norm: true }", normalize(2), tops=2),
     Row(
-        "Normalize NormFace L1", 'normalize_param { normalize_type: "L1" bp_norm: true }', normalise(1), [BATCH], tops=2
+        "Normalize NormFace L1", 'normalize_param { normalize_type: "L1" bp_norm: true }', normalize(1), [BATCH], tops=2
     ),
     Row("InnerDistance", DISTANCE, distances(2), [SCORES]),
     Row("InnerDistance of blobs", 'distance_type: "L1"', distances(1), [SCORES, (5, 6)]),

@@ -19,10 +19,10 @@ def labels(classes=CLASSES, share=0.4):
         for m, r, c in np.ndindex(shape[0], *shape[2:]):
             first = (m, r, c) == (0, 0, 0)
             label = rng.integers(1, classes) if first or rng.random() < share else 0
-            centre = (np.array([c, r]) + 0.5) * STRIDE + rng.uniform(-0.3, 0.3, 2) * FIELD
+            center = (np.array([c, r]) + 0.5) * STRIDE + rng.uniform(-0.3, 0.3, 2) * FIELD
             sides = FIELD * np.exp(rng.uniform(-0.6, 0.6, 2))
             overlap = rng.uniform(0.5, 1) if label else rng.uniform(0, 0.7)
-            out[m, :, r, c] = [label, *centre, *sides, overlap]
+            out[m, :, r, c] = [label, *center, *sides, overlap]
         return out
 
     return draw

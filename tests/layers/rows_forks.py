@@ -1,4 +1,4 @@
-"""Rows of layers of forks: quantised nets, sequences, self-normalising nets, L-Softmax, EvalDetection."""
+"""Rows of layers of forks: quantized nets, sequences, self-normalizing nets, L-Softmax, EvalDetection."""
 
 import zlib
 

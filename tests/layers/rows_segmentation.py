@@ -62,7 +62,7 @@ def unpooled(height: int, width: int):
     return oracle
 
 
-def normalised(eps: float, tops: int = 1):
+def normalized(eps: float, tops: int = 1):
     def oracle(x, a, b, *stored):
         mean, variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
         return [a * (x - mean) / np.sqrt(variance + eps) + b, mean, variance][:tops]
@@ -158,11 +158,11 @@ ROWS = [
         constant=(1,),
     ),
     Row("Upsample by factors", "scale_h: 2 scale_w: 3", lambda x: x.repeat(2, 2).repeat(3, 3), [(2, 3, 2, 3)]),
-    Row("BN", "", normalised(1e-5)),
-    Row("BN of CTPN", "scale_filler { value: 1 } decay: 0.95 var_eps: 0.25", normalised(0.25), phase="TEST"),
-    Row("BNConv", "", normalised(1e-10)),
-    Row("BN of vectors", "eps: 0.5 momentum: 0.5", normalised(0.5), [(5, 3, 1, 1)]),
-    Row("BN of SegNet", "bn_mode: LEARN", normalised(1e-9, 3), tops=3, phase="TEST"),
+    Row("BN", "", normalized(1e-5)),
+    Row("BN of CTPN", "scale_filler { value: 1 } decay: 0.95 var_eps: 0.25", normalized(0.25), phase="TEST"),
+    Row("BNConv", "", normalized(1e-10)),
+    Row("BN of vectors", "eps: 0.5 momentum: 0.5", normalized(0.5), [(5, 3, 1, 1)]),
+    Row("BN of SegNet", "bn_mode: LEARN", normalized(1e-9, 3), tops=3, phase="TEST"),
     Row("BN without moments", "bn_mode: INFERENCE", lambda x, a, b: a * x + b),
     Row("SegAccuracy", "", overlaps, [((3, 4, 5, 6), distinct), ((3, 1, 5, 6), labels(3))], phase="TEST"),
     Row(

@@ -121,7 +121,7 @@ def test_labels_of_annotated_data(rng):
 
 @pytest.mark.parametrize(("kind", "body"), [("RegionLoss", REGION), ("Yolov3", V3)])
 def test_boxes_that_do_not_count(rng, kind, body):
-    """No boxes at all, a centre outside the image, no height, a height that is infinite: as if there were none."""
+    """No boxes at all, a center outside the image, no height, a height that is infinite: as if there were none."""
     net, x = loss_net(kind, body), rng.normal(size=SHAPE)
     empty = gradient(net, x, np.zeros((2, 15))).copy()
     assert np.isfinite(empty).all() and np.abs(empty).max() > 0

@@ -59,10 +59,10 @@ def test_datums_hold_bytes_or_floats():
 
 
 def test_images_are_floats_in_the_order_rgb(file, tmp_path):
-    colour, gray = io.load_image(file), io.load_image(file, color=False)
-    assert colour.shape == (6, 8, 3) and colour.dtype == np.float32 and (colour[..., 0] == 1).all()
+    color, gray = io.load_image(file), io.load_image(file, color=False)
+    assert color.shape == (6, 8, 3) and color.dtype == np.float32 and (color[..., 0] == 1).all()
     assert gray.shape == (6, 8, 1)
-    np.testing.assert_allclose(gray[..., 0], colour @ [0.2125, 0.7154, 0.0721], rtol=1e-5)
+    np.testing.assert_allclose(gray[..., 0], color @ [0.2125, 0.7154, 0.0721], rtol=1e-5)
     cv2.imwrite(str(tmp_path / "gray.png"), np.full((2, 3), 51, np.uint8))
     assert io.load_image(tmp_path / "gray.png").shape == (2, 3, 3)
     with open(tmp_path / "gray.png", "rb") as opened:
@@ -76,7 +76,7 @@ def test_images_are_floats_in_the_order_rgb(file, tmp_path):
             io.load_image(tmp_path / name)
 
 
-def test_resizing_is_linear_between_pixel_centres():
+def test_resizing_is_linear_between_pixel_centers():
     ramp = np.tile(np.arange(8, dtype=np.float32), (4, 1))[..., None]
     np.testing.assert_allclose(io.resize_image(ramp, (4, 4))[1, :, 0], [0.5, 2.5, 4.5, 6.5], rtol=1e-5)
     assert io.resize_image(np.dstack([ramp] * 2), (2, 3)).shape == (2, 3, 2)
@@ -84,7 +84,7 @@ def test_resizing_is_linear_between_pixel_centres():
     assert constant.shape == (5, 2, 3) and (constant == 7).all() and constant.dtype == np.float32
 
 
-def test_ten_crops_are_corners_centre_and_mirrors(image):
+def test_ten_crops_are_corners_center_and_mirrors(image):
     crops = io.oversample([image], (4, 4))
     assert crops.shape == (10, 4, 4, 3)
     for crop, (y, x) in zip(crops, [(0, 0), (0, 4), (2, 0), (2, 4), (1, 2)], strict=False):

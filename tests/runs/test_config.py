@@ -34,7 +34,7 @@ def test_a_configuration_that_contradicts_itself(changes, message):
         [],
         {},
         {"solver": 1},
-        {"solver": "a", "colour": "b"},
+        {"solver": "a", "color": "b"},
         {"solver": "a", "weights": "b"},
         {"solver": "a", "level": True},
     ],

@@ -67,7 +67,7 @@ def test_the_chart_of_a_large_run_has_even_rows_and_goes_on(large):
 @pytest.mark.slow
 def test_plots_of_a_large_run_read_a_bounded_part(large, tmp_path):
     words = ["plot", str(large), "-out", str(tmp_path / "a.svg")]
-    actual, memory = peak(lambda: CliRunner().invoke(cli.caffelite, [cli.normalise(word) for word in words]))
+    actual, memory = peak(lambda: CliRunner().invoke(cli.caffelite, [cli.normalize(word) for word in words]))
     assert actual.exit_code == 0 and memory < 96 << 20, (actual, memory)
     runs = [listing.summary(registry.read(large))] * 2
     histories, memory = peak(lambda: listing.histories(runs))

@@ -94,7 +94,7 @@ def test_epochs_of_a_run_from_nothing(count, batch, task, epochs):
     assert schedule.schedule(presets.PRESETS["cifar10_full"], count, batch, task, finetuned=False).epochs == epochs
 
 
-def test_default_net_depends_on_size_colour_and_count():
+def test_default_net_depends_on_size_color_and_count():
     assert presets.choose(28, False, 1000).preset.net == "lenet"
     assert presets.choose(32, True, 1000).preset.net == "cifar10_full"
     assert presets.choose(300, True, 1000).side == presets.MEDIUM_SIDE

@@ -37,7 +37,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 SOLVER = """net: "net.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 200
   display: 100 snapshot_prefix: "digits" random_seed: 1"""
 HIERARCHY = "round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n"
-UNLABELLED = """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button")].filter(
+UNLABELED = """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button")].filter(
     (each) => !each.labels?.length && !each.ariaLabel && !each.textContent.trim()).map((each) => each.outerHTML)"""
 
 
@@ -153,7 +153,7 @@ def test_explanations_have_a_picture_for_each_layer(client, deployed, drawing):
     assert actual["label"] == "7" and sorted(actual["pictures"]) == ["gradcam", "input", "saliency"]
 
 
-def test_corrected_answers_become_a_labelled_set(site, client, deployed, drawing):
+def test_corrected_answers_become_a_labeled_set(site, client, deployed, drawing):
     form = {"data": {"net": deployed, "class": "3"}, "files": {"image": ("a.png", drawing.read_bytes())}}
     for _ in range(2):
         actual = client.post("/try/correct", **form, headers={"Accept": "application/json"}).json()
@@ -384,7 +384,7 @@ def test_pages_ask_nobody_else_log_nothing_and_fit_a_phone(site, browser, server
     for path in paths:
         with opened(browser, server, path, color_scheme="light") as page:
             page.wait_for_timeout(150) if "/run?" not in path else page.wait_for_selector(".main-svg")
-            assert page.evaluate(UNLABELLED) == [], path
+            assert page.evaluate(UNLABELED) == [], path
             page.emulate_media(color_scheme="dark")
             page.set_viewport_size({"width": 380, "height": 800})
             until(page, "document.documentElement.scrollWidth <= 380")

@@ -160,7 +160,7 @@ def test_a_definition_survives_json():
     assert SweepConfig.from_json(json.loads(json.dumps(definition.to_json()))) == definition
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"seeds": "2"}, {"colour": 1}, {"values": "a=1,2"}])
+@pytest.mark.parametrize("change", [{"version": 2}, {"seeds": "2"}, {"color": 1}, {"values": "a=1,2"}])
 def test_what_is_no_definition(change):
     content = SweepConfig(BASE, ("base_lr=1,2",)).to_json()
     with pytest.raises(CaffeliteError, match="not the definition of a sweep"):

@@ -99,7 +99,7 @@ def test_bench_of_a_net_without_labels_says_so(tmp_path):
     assert done.returncode and "tops data and label" in done.stderr
 
 
-NORMALISED = NET.replace(
+NORMALIZED = NET.replace(
     '{ name: "relu"',
     """{ name: "norm" type: "BatchNorm" bottom: "conv" top: "conv" }
 layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" scale_param { bias_term: true } }
@@ -122,7 +122,7 @@ def arguments(**others) -> argparse.Namespace:
 
 
 @pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
-@pytest.mark.parametrize("text", [NET, NORMALISED, CODES], ids=["plain", "normalised", "codes"])
+@pytest.mark.parametrize("text", [NET, NORMALIZED, CODES], ids=["plain", "normalized", "codes"])
 def test_both_sides_of_the_bench_compute_the_same(tmp_path, text, forward):
     """With the same weights and input, PyTorch's module gives the loss that caffelite gives."""
     torch = pytest.importorskip("torch", exc_type=ImportError)
@@ -199,7 +199,7 @@ def test_a_step_of_each_side(net, forward, monkeypatch):
 
 
 @pytest.mark.slow
-def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
+def test_bench_compares_threads_and_a_busy_neighbor(net, without_torch):
     words = [str(net), *"--batch 2 --iterations 1 --rounds 1 --shape 1,8,8 --threads 1,2 --busy --json".split()]
     done = run("bench_train.py", *words, "--forward", hide=without_torch)
     assert done.returncode == 0, done.stderr
@@ -277,7 +277,7 @@ def test_bench_of_kernels_runs_each(monkeypatch, dtype):
     from devices.host.backend import HostBackend
 
     small = [("small", 8, 5)]
-    for name, value in {"CHANNELS": small, "NEIGHBOURS": small, "TURNED": small, "PARAMETERS": 5000}.items():
+    for name, value in {"CHANNELS": small, "NEIGHBORS": small, "TURNED": small, "PARAMETERS": 5000}.items():
         monkeypatch.setattr(bench_kernels, name, value)
     monkeypatch.setattr(bench_kernels, "POOLS", [("small", method, 8, 5, 3, 2, 0) for method in ("MAX", "AVE")])
     device, ran = GPU(0, "float32", HostBackend()), []

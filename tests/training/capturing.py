@@ -46,7 +46,7 @@ layer { name: "accuracy" type: "Accuracy" bottom: "class" bottom: "label" top: "
 
 
 FIXED = 'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" random_seed: 1'
-TRAVELLING = f"{FIXED} test_iter: 2 test_interval: 9 max_iter: 40"
+TRAVELING = f"{FIXED} test_iter: 2 test_interval: 9 max_iter: 40"
 
 
 CONVOLVING = """

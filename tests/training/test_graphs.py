@@ -7,7 +7,7 @@ import pytest
 from devices.host import plans
 from devices.host.backend import HostBackend
 from devices.host.streams import Event
-from training.capturing import CONVOLVING, FIXED, SOLVER, STANDING, TRAVELLING, assert_same, compare, trained
+from training.capturing import CONVOLVING, FIXED, SOLVER, STANDING, TRAVELING, assert_same, compare, trained
 
 from caffelite.devices.cuda import GPU
 from caffelite.net import net
@@ -61,13 +61,13 @@ def test_batches_copied_through_two_slots(folder, train, device, monkeypatch):
     """No room on the GPU: batches are copied, into two places in turn."""
     (folder / "standing.prototxt").write_text(STANDING)
     monkeypatch.setattr(device.backend, "free_bytes", lambda: 10)
-    assert compare(train, device, TRAVELLING)[1] > 35
+    assert compare(train, device, TRAVELING)[1] > 35
 
 
 @pytest.mark.host
 @pytest.mark.parametrize("room", [10, 1 << 30])
 @pytest.mark.parametrize(
-    "text", [SOLVER, TRAVELLING, f"{TRAVELLING} iter_size: 2"], ids=["everything", "standing", "iter_size"]
+    "text", [SOLVER, TRAVELING, f"{TRAVELING} iter_size: 2"], ids=["everything", "standing", "iter_size"]
 )
 def test_overlapping_copies_change_nothing(folder, train, device, late, monkeypatch, room, text):
     """Copies and computing overlap as CUDA may let them; nothing changes."""
@@ -121,7 +121,7 @@ def test_large_outputs_are_read_in_small_groups(folder, train, device, monkeypat
 def test_other_images_on_the_device_are_another_signature(folder, train, device):
     """Graphs that read the earlier ones are not launched."""
     (folder / "standing.prototxt").write_text(STANDING)
-    net = train(TRAVELLING.replace("max_iter: 40", "max_iter: 1"), device=device).solver.net
+    net = train(TRAVELING.replace("max_iter: 40", "max_iter: 1"), device=device).solver.net
     source = net.graph.feeds[0].layer.source
     batch, before = source.draw(), net.signature()
     assert batch.resident and net.signature() == before

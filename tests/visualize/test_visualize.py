@@ -145,8 +145,10 @@ def test_features_are_rows_of_the_data(folder):
 def test_projections(folder):
     rows = np.random.default_rng(0).standard_normal((30, 4)) * [9, 3, 0.1, 0.1]
     points, text = features.project(features.Features(rows, None), "pca")
-    centred = rows - rows.mean(0)
-    assert np.allclose(np.abs(points), np.abs(centred @ np.linalg.svd(centred)[2][:2].T)) and text.startswith("PCA: 9")
+    centered = rows - rows.mean(0)
+    assert np.allclose(np.abs(points), np.abs(centered @ np.linalg.svd(centered)[2][:2].T)) and text.startswith(
+        "PCA: 9"
+    )
     one, other = (features.project(features.Features(rows, None), "tsne", 3)[0] for _ in range(2))
     assert one.shape == (30, 2) and np.array_equal(one, other)
     with pytest.raises(CaffeliteError, match="too few"):

@@ -18,7 +18,7 @@ TRAINED = 4000  # images of the train set, written and printed
 def digits(out: Path, force: bool) -> None:
     """Creates digits without a download: digits_train_lmdb (4000 images) and digits_test_lmdb (360 handwritten ones).
 
-    The handwritten digits are scikit-learn's 8×8 images, enlarged to 20×20 and centred in 28×28 like MNIST's. 1437 of
+    The handwritten digits are scikit-learn's 8×8 images, enlarged to 20×20 and centered in 28×28 like MNIST's. 1437 of
     them are in the training set, with 2563 printed digits that are drawn here, so a net learns both.
 
     Example: caffelite dataset digits --out data

@@ -4,7 +4,7 @@ from ... import caffelite_pb2 as pb
 from ...errors import Locator
 from ..draws import Key
 from ..images import opencv
-from .colour import Distort, Inverse, Tint
+from .color import Distort, Inverse, Tint
 from .corruption import Blur, Corruption, Cutout, Erasing, Noise
 from .geometry import Elastic, RandomRegion, Resize, Scales, Warp
 from .perturbation import Fields, Perturbation
@@ -20,7 +20,7 @@ class Augmentation:
     fields; only TRAIN applies them.
 
     moves: perturbations before the crop; looks: those after it. resizes: images may differ in size from each other and
-    from the crop; grows: images may also be smaller than the crop. Errors: a wrong value, colour fields for gray
+    from the crop; grows: images may also be smaller than the crop. Errors: a wrong value, color fields for gray
     images, OpenCV is missing.
     """
 

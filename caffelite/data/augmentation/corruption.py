@@ -9,7 +9,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ..draws import below
 from ..images import opencv
-from .colour import LEVELS
+from .color import LEVELS
 from .perturbation import Fields, Perturbation, between, normal, random_integer
 
 USE = "blur and noise"
@@ -24,7 +24,7 @@ class Corruption(Perturbation):
         p = fields.message
         self.probability = self.active = fields.probability("prob")
         if p.decolorize:
-            fields.needs_colour("decolorize")
+            fields.needs_color("decolorize")
         if p.jpeg != -1:
             fields.positive("jpeg")
             fields.amount("jpeg", most=100)

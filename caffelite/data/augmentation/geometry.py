@@ -154,7 +154,7 @@ def _border(fields: Fields[pb.PerturbationParameter]) -> tuple[str, tuple[int, .
 
 
 class Warp(Perturbation):
-    """Shift, scale and rotation around the centre, as one affine map; `border` fills pixels outside the image.
+    """Shift, scale and rotation around the center, as one affine map; `border` fills pixels outside the image.
     Bilinear."""
 
     name = "warp"

@@ -62,11 +62,11 @@ class Fields(Generic[Checked]):
             raise self.error(name, what, (name, 0), expected=f"1 or {self.channels}, one a channel", found=len(values))
         return tuple(round(value) for value in values * (self.channels if len(values) == 1 else 1))
 
-    def needs_colour(self, name: str) -> None:
+    def needs_color(self, name: str) -> None:
         if self.channels != 3:
             remedy = f"leave out {name}, or set force_color where images are encoded"
             raise self.error(
-                name, f"{name} needs colour", expected="images of 3 channels", found=self.channels, remedy=remedy
+                name, f"{name} needs color", expected="images of 3 channels", found=self.channels, remedy=remedy
             )
 
     def error(self, name: str, what: str = "", path: tuple = (), **details: Unpack[Details]) -> CaffeliteError:

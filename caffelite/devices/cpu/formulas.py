@@ -29,7 +29,7 @@ def sign(x):
     return T(x > 0) - T(x < 0)
 
 @njit(fastmath={{"reassoc"}})
-def plus__(a, b):  # only this sum may be reordered, so that the compiler vectorises it; the formula keeps its own order
+def plus__(a, b):  # only this sum may be reordered, so that the compiler vectorizes it; the formula keeps its own order
     return a + b
 
 """
@@ -288,7 +288,7 @@ def _fill(loop: _Loop, formula: Formula, dtype: str, constants: tuple[str, ...],
     """Compiles a template of one formula. Arrays are arguments with an underscore after their names; the formula reads
     element i of each.
 
-    over: the array that ``out`` overwrites. It is then no argument: the compiler vectorises the loop only if the array
+    over: the array that ``out`` overwrites. It is then no argument: the compiler vectorizes the loop only if the array
     is not passed twice.
     """
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars) if a != over] + list(constants)

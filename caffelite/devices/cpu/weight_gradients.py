@@ -95,7 +95,7 @@ class DirectGradient:
         self._padded = min(n, max(1, PADDED_BYTES // (4 * high * wide * c))), high, wide * c
         self._chunk = self._padded[0] if ph or pw else n
         self._steps = ((np.arange(oh) * sh * wide)[:, None] + np.arange(ow) * sw).reshape(-1) * c
-        # Neighbouring positions are channels of one pixel.
+        # Neighboring positions are channels of one pixel.
         taps = (np.arange(kh) * dh * wide)[:, None] + np.arange(kw) * dw
         rows = (taps.reshape(-1, 1) * c + np.arange(self._each)).reshape(-1)
         self._order = (np.arange(kh * kw)[:, None] + np.arange(self._each) * kh * kw).reshape(-1)

@@ -55,7 +55,7 @@ def channel_sums_source(
     *constants)``.
 
     A channel is summed in ``pieces``, a block each. columns: P = 1; a block then takes across · K columns, so that
-    neighbours read neighbours; of every ``TEAM`` pieces the last block that is done adds them up, and the last of these
+    neighbors read neighbors; of every ``TEAM`` pieces the last block that is done adds them up, and the last of these
     the teams. Otherwise the last one done with a channel adds up its pieces. The order is always the same. kept: an
     array that gets the first formula's values. sliced: for columns; last come the distances between the rows of each
     array and of ``kept``.

@@ -1,6 +1,6 @@
 // Copies that move numbers to other places: layouts, and columns of a matrix.
 
-// target (N, B, A) = source (N, A, B), where A or B is small: threads write neighbours, and what they read is soon read again.
+// target (N, B, A) = source (N, A, B), where A or B is small: threads write neighbors, and what they read is soon read again.
 KERNEL transpose_few(const blob* source, blob* target, idx n, idx a, idx b) {
   EACH(i, n * a * b) {
     idx row = i / a, image = row / b;

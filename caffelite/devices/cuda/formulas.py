@@ -83,7 +83,7 @@ class FormulaText:
     """Formulas over the same arrays as C++: ``value<i>_`` functions of numbers, and how kernels get these.
 
     types: those of arrays', scalars' and "out"'s elements, by name; channels: the arrays that have an element a
-    channel; columns: whether neighbours are of different channels (P = 1); first: the one of ``channels`` that is x
+    channel; columns: whether neighbors are of different channels (P = 1); first: the one of ``channels`` that is x
     itself, and gives the first number of each channel.
     """
 

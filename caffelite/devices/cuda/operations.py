@@ -90,7 +90,7 @@ class InnerProduct:
 
 
 def team(p: int) -> int:
-    """Threads that share one reduction: a warp where its elements are neighbours."""
+    """Threads that share one reduction: a warp where its elements are neighbors."""
     return 32 if p == 1 else 1
 
 

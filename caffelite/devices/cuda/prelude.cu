@@ -64,7 +64,7 @@ __device__ double block_column_sum(const double* v, int across) {
   return total;
 }
 
-// The sum of each of `width` columns over `count` rows, `apart` numbers apart, that other blocks wrote: neighbours read neighbours. width is a
+// The sum of each of `width` columns over `count` rows, `apart` numbers apart, that other blocks wrote: neighbors read neighbors. width is a
 // power of 2 and at most a block; thread t < width gets column t.
 __device__ double sum_of_rows(const volatile double* rows, idx count, idx apart, int width) {
   double total = 0;

@@ -1,4 +1,4 @@
-// Sliding windows: pooling, normalisation over neighbouring channels, and the unfolding of images for convolutions. A backward pass gathers, so that sums have one order and need no atomics.
+// Sliding windows: pooling, normalization over neighboring channels, and the unfolding of images for convolutions. A backward pass gathers, so that sums have one order and need no atomics.
 
 __device__ idx least(idx a, idx b) { return a < b ? a : b; }
 __device__ idx most(idx a, idx b) { return a > b ? a : b; }
@@ -138,7 +138,7 @@ __device__ real inverse_power(real scale, real beta) {
   return beta == real(0.75) ? real(1) / (sqrt(scale) * sqrt(sqrt(scale))) : pow(scale, -beta);
 }
 
-// Channel c of number i of (N, C, P). A thread takes `run` channels in turn: where P > 1 neighbours lie far apart, and are then still in the cache.
+// Channel c of number i of (N, C, P). A thread takes `run` channels in turn: where P > 1 neighbors lie far apart, and are then still in the cache.
 #define EACH_IN_RUNS(i, c)                                                                                                       \
   for (idx s = blockIdx.x * (idx)blockDim.x + threadIdx.x, runs = (channels + run - 1) / run; s < n * runs * p;                 \
        s += gridDim.x * (idx)blockDim.x)                                                                                        \
@@ -173,7 +173,7 @@ KERNEL lrn_backward(const blob* x, const blob* y, const real* scale, const blob*
   }
 }
 
-// The same of rows (N, C), whose neighbours are channels: a block computes what windows share once, in shared memory, for TILE numbers and those
+// The same of rows (N, C), whose neighbors are channels: a block computes what windows share once, in shared memory, for TILE numbers and those
 // that their windows reach beyond. size <= 1 + REACH.
 #define TILE 1024
 #define REACH 32

@@ -58,7 +58,7 @@ def _pairs(window: Window) -> tuple[int, ...]:
 
 @implements(ops.LRN)
 class LRN:
-    RUN = 16  # channels per thread where neighbouring ones are far apart in memory
+    RUN = 16  # channels per thread where neighboring ones are far apart in memory
     REACH = 32  # of windows over the channels of a row, as in windows.cu
 
     def __init__(self, device: FormulaKernels, op: ops.LRN):

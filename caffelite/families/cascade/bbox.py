@@ -10,7 +10,7 @@ from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from ...layers.state import Varying
 from . import stages
-from .stages import normalisation
+from .stages import normalization
 
 
 @register
@@ -32,7 +32,7 @@ class BboxAccuracy(Layer):
     requires_host = True
 
     def setup(self) -> None:
-        self.mean, self.deviation = normalisation(self)
+        self.mean, self.deviation = normalization(self)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         offsets, rois, matches = bottoms
@@ -79,7 +79,7 @@ class DecodeBBox(Varying, Layer):
     requires_host = True
 
     def setup(self) -> None:
-        self.mean, self.deviation = normalisation(self)
+        self.mean, self.deviation = normalization(self)
         if len(self.spec.bottom) > 2 and self.phase != pb.TRAIN:
             raise self.error("has true boxes in TEST", "bottom", 2, expected="2 bottoms", outer=True)
 

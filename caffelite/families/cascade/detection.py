@@ -10,7 +10,7 @@ from ...layers.layer import Layer, Shape, register
 from ...layers.loss import Loss
 from . import field_maps, stages
 from .field_maps import LABEL_CHANNELS, Field
-from .stages import normalisation
+from .stages import normalization
 
 
 class Maps:
@@ -61,7 +61,7 @@ class FieldLayer(Layer):
             require.value(self, name, 0 < getattr(p, name) < math.inf, "a finite number above 0")
         require.value(self, "bg_threshold", math.isfinite(p.bg_threshold), "a finite number")
         self.fields = self._fields()
-        self.mean, self.deviation = (v.reshape(4, 1, 1) for v in normalisation(self))
+        self.mean, self.deviation = (v.reshape(4, 1, 1) for v in normalization(self))
         param = self.spec.loss_param
         self.ignore_label = param.ignore_label if param.HasField("ignore_label") else None
 
@@ -130,7 +130,7 @@ class FieldLoss(FieldLayer, Loss):
         self.bounds = self._bounds()
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """The least and largest normalised offsets (4, 1, 1). As in the forks, of x and y alike, and of both sides."""
+        """The least and largest normalized offsets (4, 1, 1). As in the forks, of x and y alike, and of both sides."""
         pairs = [(self.mean[i : i + 2].mean(), math.sqrt(self.deviation[i : i + 2].prod())) for i in (0, 2)]
         mean, deviation = (np.repeat([pair[k] for pair in pairs], 2) for k in (0, 1))
         low, high = field_maps.bounds((self.p.field_whr, self.p.field_xyr))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...data.augmentation.colour import Distort
+from ...data.augmentation.color import Distort
 from ...data.augmentation.perturbation import Fields
 from ...data.draws import below, key, of_sample
 from ...data.order import AspectOrder, Order
@@ -185,7 +185,7 @@ class DetectionSource(ListSource):
         if self._mirror:
             sample.mirror()
         _resize(sample, param, ratio)
-        sample.choose_centre(size)
+        sample.choose_center(size)
         sample.rescale(_scale_factors(sample, param))
         window = sample.cut(size)
         sample.write(self._mean, self._factor, self._part(batch.arrays[0], i, 3, size), *window[:2])
@@ -284,9 +284,9 @@ class DetectionData(ListFeed):
     image, x1, y1, x2, y2, class, ignored, difficult, or a row of -1.
 
     source lists images and objects (see DetectionDataParameter). Images are resized and may be mirrored, scaled at
-    random and changed in colour; a part around a random object is cut out. H and W are those of the first image of the
+    random and changed in color; a part around a random object is cut out. H and W are those of the first image of the
     batch, or of crop_height and crop_width; smaller images have a margin of 0. Label maps have the channels class,
-    centre x, y, width, height and overlap: see ``field_maps``. Random numbers depend on seed, layer and sample.
+    center x, y, width, height and overlap: see ``field_maps``. Random numbers depend on seed, layer and sample.
     Errors: other tops than maps, fields that exclude each other. Source: zhaoweicai/cascade-rcnn
     src/caffe/layers/detection_data_layer.cpp.
     """

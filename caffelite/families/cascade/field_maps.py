@@ -1,7 +1,7 @@
 """Maps of fields (MS-CNN, Cascade R-CNN): sizes, labels, targets and boxes of the cells of a map.
 
-A field is a box of a fixed size around the centre of each cell; boxes are (xmin, ymin, xmax, ymax) in pixels. A label
-map (6, H, W) has for each cell: the label, 0 for background; centre x and y, width and height of the matched object;
+A field is a box of a fixed size around the center of each cell; boxes are (xmin, ymin, xmax, ymax) in pixels. A label
+map (6, H, W) has for each cell: the label, 0 for background; center x and y, width and height of the matched object;
 and the IoU of the field with the object that it overlaps most, 1 where the cell is in no loss. Labels of ImageGtData
 (MS-CNN) and of DetectionData (Cascade R-CNN, where both corners belong to a box) share one algorithm. Sources: Cai et
 al. 2016 and 2018; zhaoweicai/mscnn src/caffe/layers/image_gt_data_layer.cpp and detection_loss_layer.cpp;
@@ -17,7 +17,7 @@ from ... import caffelite_pb2 as pb
 from ...detection.boxes import coverages, overlaps, rounded
 
 IGNORED_COVER = 0.4  # ImageGtData: a field that regions cover by this share, each region's part added, is in no loss
-LEAST_OVERLAP = 0.2  # ImageGtData: the least IoU with a field of an object that is assigned the cell of its centre
+LEAST_OVERLAP = 0.2  # ImageGtData: the least IoU with a field of an object that is assigned the cell of its center
 LEAST_SIDE = 2.0  # of an object, in pixels, as a target
 LABEL_CHANNELS = 6
 BOX_ROW = 7  # image of the batch, xmin, ymin, xmax, ymax, label, ignored
@@ -48,7 +48,7 @@ class Rules(NamedTuple):
     """How objects are assigned to cells.
 
     threshold: a cell is assigned the object that its field overlaps most, if by more than this. least: an object
-    without a cell is assigned the cell of its centre if its largest overlap is this or more. pixels: both corners
+    without a cell is assigned the cell of its center if its largest overlap is this or more. pixels: both corners
     belong to a box. best_overlap: that cell gets the object's largest overlap; else it keeps that of its own field.
     """
 
@@ -117,8 +117,8 @@ def image_gt_shapes(param: pb.ImageGtDataParameter, size: tuple[int, int], objec
     return [(n, 3, *size), *((n, LABEL_CHANNELS, *s) for s in sides), *boxes]
 
 
-def centres(rows: int, columns: int, stride: float) -> np.ndarray:
-    """The centres (2, rows, columns) of the cells of a map, x and y, in pixels."""
+def centers(rows: int, columns: int, stride: float) -> np.ndarray:
+    """The centers (2, rows, columns) of the cells of a map, x and y, in pixels."""
     return np.stack(np.meshgrid(np.arange(columns) + 0.5, np.arange(rows) + 0.5)) * stride
 
 
@@ -135,7 +135,7 @@ def image_gt_labels(
 
     A cell has the label of the object that its field overlaps most, if by more than ``threshold``; of an ignored
     object, label 0. Cells outside of the image and those whose fields the regions cover are in no loss. An object
-    without a cell is then assigned the cell of its centre, in the map whose fields overlap it most. windows: the cells
+    without a cell is then assigned the cell of its center, in the map whose fields overlap it most. windows: the cells
     of each map that the image covers: top, left, bottom, right.
     """
 
@@ -156,7 +156,7 @@ def detection_labels(
 
     As ``image_gt_labels``, except: both corners belong to a box; a field that the regions cover by ignore_fg_threshold
     or more can have an object but is not background; fields that reach too far out of the image are in no loss; an
-    object without a cell must have an overlap of pickup_iou_thr, which the cell of its centre gets too. window: where
+    object without a cell must have an overlap of pickup_iou_thr, which the cell of its center gets too. window: where
     the image is in the net's input: top, left, height, width.
     """
     fields = fields_of(param.field_w, param.field_h, param.stride)
@@ -203,7 +203,7 @@ def _label(fields: list[Field], cells: Iterable[Cells], objects: Objects, rules:
 
 def _boxes(field: Field, shape: tuple[int, ...]) -> np.ndarray:
     """The boxes (H·W, 4) of the fields of a map (H, W)."""
-    middle = centres(shape[0], shape[1], field.stride).reshape(2, -1).T
+    middle = centers(shape[0], shape[1], field.stride).reshape(2, -1).T
     half = np.array([field.width, field.height]) / 2
     return np.concatenate([middle - half, middle + half], 1)
 
@@ -229,21 +229,21 @@ def _within(param: pb.DetectionDataParameter, boxes: np.ndarray, window: tuple[i
 
 
 def _targets(labels: np.ndarray, boxes: np.ndarray, pixels: bool) -> np.ndarray:
-    """The first channels (5, K) of a label map: label, centre, width and height of boxes (K, 4)."""
+    """The first channels (5, K) of a label map: label, center, width and height of boxes (K, 4)."""
     return np.stack([labels, *((boxes[:, :2] + boxes[:, 2:]) / 2).T, *(boxes[:, 2:] - boxes[:, :2] + pixels).T])
 
 
 def encode(targets: np.ndarray, field: Field) -> np.ndarray:
-    """The offsets (..., 4, H, W) of boxes with centre and sides (..., 4, H, W) from the fields of their cells."""
+    """The offsets (..., 4, H, W) of boxes with center and sides (..., 4, H, W) from the fields of their cells."""
     size = np.array([field.width, field.height]).reshape(2, 1, 1)
     rows, columns = targets.shape[-2:]
-    moved = (targets[..., :2, :, :] - centres(rows, columns, field.stride)) / size
+    moved = (targets[..., :2, :, :] - centers(rows, columns, field.stride)) / size
     return np.concatenate([moved, np.log(np.maximum(targets[..., 2:, :, :], LEAST_SIDE) / size)], -3)
 
 
 def bounds(ratios: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """The least and largest offsets (4). ratios: the largest ratio of sides to those of the field, and the inverse of
-    the largest offset of a centre."""
+    the largest offset of a center."""
     largest = np.array([1 / ratios[1]] * 2 + [np.log(ratios[0])] * 2)
     return -largest, largest
 

@@ -83,7 +83,7 @@ class ImageGtSource(Source):
             sample.mirror()
         if param.resize_width:
             sample.resize(param.resize_height, param.resize_width)
-        sample.choose_centre(self._size)
+        sample.choose_center(self._size)
         sample.rescale(_scale_factors(sample, param))
         window = sample.cut(self._size)
         sample.write(self._mean, self._factor, batch.arrays[0][i], *window[:2])
@@ -139,8 +139,8 @@ class ImageGtData(ObjectsFeed):
     An image is mirrored at random (transform_param), resized, scaled at random (do_multiple_scale, min_whaspect), and
     cut to crop_height × crop_width around a random object of it; less mean_value, times scale; 0 outside of the image.
     Channels of a label map: the label of the object that the cell's field overlaps most, if by an IoU above
-    fg_threshold, else 0; its centre x and y, width and height in pixels; and that IoU, 1 outside of the image and in
-    ignored regions. An object without a cell gets the one of its centre. Rows of boxes: image, xmin, ymin, xmax, ymax,
+    fg_threshold, else 0; its center x and y, width and height in pixels; and that IoU, 1 outside of the image and in
+    ignored regions. An object without a cell gets the one of its center. Rows of boxes: image, xmin, ymin, xmax, ymax,
     label, ignored; G depends on the data. Random numbers depend on seed, layer and sample. Errors: another number of
     tops than maps, fields of transform_param other than mirror and mean_value. As in zhaoweicai/mscnn,
     src/caffe/layers/image_gt_data_layer.cpp.

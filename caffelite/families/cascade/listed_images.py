@@ -193,7 +193,7 @@ class RegionSample:
         self.pixels, self.objects, self._words, self._draws = pixels, objects, words, draws
         self.boxes, self.regions = objects.boxes.copy(), objects.regions.copy()
         self.chosen = -1  # the index of the object around which the part is cut
-        self.centre = np.zeros(2)  # of the part, x and y
+        self.center = np.zeros(2)  # of the part, x and y
 
     @property
     def sides(self) -> np.ndarray:
@@ -231,16 +231,16 @@ class RegionSample:
         self._resize_pixels(height, width)
         self._move(np.array([width, height]) / old, 0.0)
 
-    def choose_centre(self, size: tuple[int, int]) -> None:
-        """The centre of a random object; without objects, of a random part of this height and width."""
+    def choose_center(self, size: tuple[int, int]) -> None:
+        """The center of a random object; without objects, of a random part of this height and width."""
         if len(self.boxes):
             self.chosen = self.below(self._draws.object, len(self.boxes))
             box = self.boxes[self.chosen]
-            self.centre = (box[:2] + box[2:]) / 2
+            self.center = (box[:2] + box[2:]) / 2
             return
         for axis, word in enumerate((self._draws.column, self._draws.row)):
             side, wanted = int(self.sides[axis]), size[1 - axis]
-            self.centre[axis] = self.below(word, side - wanted + 1) + wanted / 2 if side >= wanted else side / 2
+            self.center[axis] = self.below(word, side - wanted + 1) + wanted / 2 if side >= wanted else side / 2
 
     def rescale(self, factors: np.ndarray) -> None:
         """Multiplies width and height of image and boxes by factors (2)."""
@@ -251,25 +251,25 @@ class RegionSample:
         width, height = (max(1, rounded(side)) for side in self.sides * factors)
         self._resize_pixels(height, width)
         self._move(factors, 0.0)
-        self.centre = self.centre * factors
+        self.center = self.center * factors
 
     def _cut_before_enlarging(self, factors: np.ndarray) -> None:
         sides = self.sides
         wanted = [max(1, min(rounded(CUT_MARGIN * s / f), s)) for s, f in zip(sides, factors, strict=True)]
-        low = [min(max(rounded(c - w * 0.5), 0), s - w) for c, w, s in zip(self.centre, wanted, sides, strict=True)]
+        low = [min(max(rounded(c - w * 0.5), 0), s - w) for c, w, s in zip(self.center, wanted, sides, strict=True)]
         self.pixels = self.pixels[low[1] : low[1] + wanted[1], low[0] : low[0] + wanted[0]]
-        self.centre = self.centre - low
+        self.center = self.center - low
         self._move(1.0, -np.array(low, float))
 
     def cut(self, size: tuple[int, int]) -> tuple[int, int, int, int]:
-        """Keeps the part of this height and width around the centre, or less where the image is smaller; returns where
+        """Keeps the part of this height and width around the center, or less where the image is smaller; returns where
         the part is in the net's image: top, left, height, width. Boxes move along."""
         spans: list[tuple[int, int, int]] = []  # start in the net's image, start in the image, length
         for axis, word in enumerate((self._draws.noise_y, self._draws.noise_x)):
             have, wanted = self.pixels.shape[axis], size[axis]
             noise = self.below(word, NOISE) - NOISE // 2
             margin = min(max(0, rounded((wanted - have) / 2) + noise), max(0, wanted - have))
-            first = rounded(self.centre[1 - axis]) + noise - rounded(wanted / 2)
+            first = rounded(self.center[1 - axis]) + noise - rounded(wanted / 2)
             spans.append((margin, min(max(0, first), max(0, have - wanted)), min(have, wanted)))
         (top, row, height), (left, column, width) = spans
         self.pixels = self.pixels[row : row + height, column : column + width]
@@ -285,7 +285,7 @@ class RegionSample:
 
     def located(self, size: tuple[int, int], least: tuple[float, float]) -> Objects:
         """The objects where they are in the net's image of this height and width. Ignored are those of the list, those
-        whose centre is outside, and those narrower or lower than ``least``."""
+        whose center is outside, and those narrower or lower than ``least``."""
         middle, sides = (self.boxes[:, :2] + self.boxes[:, 2:]) / 2, self.boxes[:, 2:] - self.boxes[:, :2] + 1
         outside = ((middle < 0) | (middle >= (size[1], size[0]))).any(1)
         ignored = self.objects.ignored | outside | (sides < least).any(1)

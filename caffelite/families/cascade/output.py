@@ -12,7 +12,7 @@ from ...layers.layer import Layer, Shape, register
 from ...layers.state import Varying, Writing
 from ...prototxt import resolve
 from . import stages
-from .stages import check_nms_type, normalisation
+from .stages import check_nms_type, normalization
 
 PLANNED_RANGES = 4  # of scales, over which boxes are spread, for the memory of a pass before the first one
 
@@ -35,7 +35,7 @@ class Proposals(Varying, Layer):
         check_nms_type(self)
         for name in ("field_whr", "field_xyr"):
             require.value(self, name, 0 < getattr(p, name) < math.inf, "a finite number above 0")
-        self.mean, self.deviation = normalisation(self)
+        self.mean, self.deviation = normalization(self)
 
     def planned(self, batch: int, positions: int) -> list[Shape]:
         """The shapes of the tops before the first pass; ``positions`` of each image."""
@@ -82,7 +82,7 @@ class BoxOutput(Proposals):
     class 0, a box an offset from a field of the map.
 
     bottoms (N, C, H, W), C = K + 4, a map for each of field_w, field_h and downsample_rate; tops (R, 5) and (R, 6), see
-    Proposals. Centres are (cell + 0.5) · downsample_rate + offset · field, offsets within ±1/field_xyr (2), sizes
+    Proposals. Centers are (cell + 0.5) · downsample_rate + offset · field, offsets within ±1/field_xyr (2), sizes
     field · e^offset within field_whr (2) and 1/field_whr. A box stays where its score is at least fg_thr (0), its sides
     are at least min_size (15), and it overlaps no better one by more than iou_thr (0.5), by nms_type: IOU, IOMU (of the
     smaller box), IOFU (of the better one). max_nms_num, max_post_nms_num: the best before and after (0: all). Errors:
@@ -190,7 +190,7 @@ class FrcnnOutput(Writing, Varying, Layer):
         check_nms_type(self)
         for name in ("conf_thr", "iou_thr"):
             require.value(self, name, math.isfinite(getattr(self.p, name)), "a finite number")
-        self.mean, self.deviation = normalisation(self)
+        self.mean, self.deviation = normalization(self)
         self.writes = bool(self.p.save_output_param.output_directory)
         self._saving: Saving | None = None
 

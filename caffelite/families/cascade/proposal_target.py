@@ -9,7 +9,7 @@ from ...detection.matching import sampled
 from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register_variant
 from ...layers.state import Varying
-from .stages import normalisation
+from .stages import normalization
 
 LEAST_SIDE = 32  # of a random box
 TRIES = 1000  # random boxes that may all be objects
@@ -55,7 +55,7 @@ class CascadeProposalTarget(Varying, Layer):
             expected = "bg_thr_lw <= bg_thr_hg <= fg_thr"
             found = f"{p.bg_thr_lw:g}, {p.bg_thr_hg:g}, {p.fg_thr:g}"
             raise self.error("bad thresholds", "bg_thr_hg", expected=expected, found=found)
-        self.mean, self.deviation = normalisation(self)
+        self.mean, self.deviation = normalization(self)
         self.columns = p.cls_num if self.spec.bbox_reg_param.cls_aware else 2
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

@@ -24,7 +24,7 @@ def decode_map(
 ) -> np.ndarray:
     """The boxes (H · W, 4) of offsets (4, H, W) from fields of the size of ``anchor`` around each cell.
 
-    ratios: the largest ratio of sizes, and the inverse of the largest offset of a centre in sizes of the field. normal:
+    ratios: the largest ratio of sizes, and the inverse of the largest offset of a center in sizes of the field. normal:
     deviation and mean of the offsets. pixels: the maximum is the last pixel.
     """
     height, width = offsets.shape[1:]
@@ -109,7 +109,7 @@ def routed(boxes: np.ndarray, low: float, high: float, middle: float) -> np.ndar
     return np.array([np.argmin(np.where(np.isnan(gap), np.inf, gap))])
 
 
-def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+def normalization(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of box offsets (4): 0 and 1 unless bbox_reg_param has both. Errors: not 4 of them, a deviation
     of 0 or less."""
     p = layer.spec.bbox_reg_param

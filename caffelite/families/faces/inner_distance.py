@@ -29,12 +29,12 @@ class InnerDistance(Layer):
 
     def setup(self) -> None:
         p = self.p
-        self.labelled = p.update_center_only
-        self.learned = len(self.spec.bottom) == 1 + self.labelled
-        most = 2 + self.labelled
-        if not 1 + self.labelled <= len(self.spec.bottom) <= most:
+        self.labeled = p.update_center_only
+        self.learned = len(self.spec.bottom) == 1 + self.labeled
+        most = 2 + self.labeled
+        if not 1 + self.labeled <= len(self.spec.bottom) <= most:
             what = f"has {len(self.spec.bottom)} bottoms"
-            raise self.error(what, "bottom", 0, expected=f"{1 + self.labelled} or {most}", outer=True)
+            raise self.error(what, "bottom", 0, expected=f"{1 + self.labeled} or {most}", outer=True)
         if p.distance_type not in ("L1", "L2"):
             what = "an unknown distance_type"
             raise self.error(what, "distance_type", expected='"L1" or "L2"', found=f'"{p.distance_type}"')
@@ -42,7 +42,7 @@ class InnerDistance(Layer):
             raise self.error("transpose is not supported", "transpose", expected="false")
         if self.learned:
             require.positive(self, "num_output", meaning="the number of rows")
-        self.constant_bottoms = frozenset({len(self.spec.bottom) - 1} if self.labelled else ())
+        self.constant_bottoms = frozenset({len(self.spec.bottom) - 1} if self.labeled else ())
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
@@ -55,15 +55,15 @@ class InnerDistance(Layer):
             if math.prod(bottoms[1]) != self.n * self.k:
                 expected = f'rows of {self.k} values, as "{self.spec.bottom[0]}" {list(bottoms[0])} has'
                 raise self.bottom_error(1, "does not fit", expected=expected, found=f"shape {list(bottoms[1])}")
-        if self.labelled:
+        if self.labeled:
             require.labels(self, bottoms, self.m, len(bottoms) - 1)
         return [(*bottoms[0][:axis], self.n)]
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.Distances(self.m, self.n, self.k, self.p.distance_type == "L2"))
-        self._normalise = UnitRows(dev, self.n, self.k, 1e-6) if self.learned and self.p.normalize else None
-        self._scaled = dev.empty((self.n, self.k)) if self._normalise and self.phase != pb.TRAIN else None
-        if self.labelled:
+        self._normalize = UnitRows(dev, self.n, self.k, 1e-6) if self.learned and self.p.normalize else None
+        self._scaled = dev.empty((self.n, self.k)) if self._normalize and self.phase != pb.TRAIN else None
+        if self.labeled:
             self._index, self._own = LabelIndex(dev, self.m, self.n), dev.empty((self.m, self.n))
             self._only = self._index.map("where(t == k, dy, 0)", ("dy",))
 
@@ -73,10 +73,10 @@ class InnerDistance(Layer):
         return self.params[0].data if self._scaled is None else self._scaled
 
     def forward(self, x: list, y: list) -> None:
-        if self.labelled:
+        if self.labeled:
             self._index.check(x[-1])
-        if self._normalise:
-            self._normalise(self.params[0].data, self._weights(x))
+        if self._normalize:
+            self._normalize(self.params[0].data, self._weights(x))
         self.op.forward(x[0], self._weights(x), y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
@@ -86,13 +86,13 @@ class InnerDistance(Layer):
             self.op.backward_x(x[0], weights, slopes, dx[0])
         if dw is None:
             return
-        if self.labelled:
+        if self.labeled:
             self._only(slopes, self._index.classes, x[-1], self._own)
             slopes = self._own
         self.op.backward_w(x[0], weights, slopes, dw, add)
 
     def faults(self) -> str | None:
-        if not self.labelled:
+        if not self.labeled:
             return None
         op, split = self._index.op, (self.m, self.n, 1)
         return label_fault(self, op, split, len(self.spec.bottom) - 1)

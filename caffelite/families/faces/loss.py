@@ -16,9 +16,9 @@ from ...layers.state import Carrying, LossScaled
 
 @register
 class CenterLoss(LossScaled, Loss):
-    """loss = Σ |x - c|² / 2M, c the centre of the label's class: pulls the features of a class together.
+    """loss = Σ |x - c|² / 2M, c the center of the label's class: pulls the features of a class together.
 
-    x (M..., K...), label (M), integers 0 to N - 1; centres (N, K), N = num_output; loss (). The gradient of a centre is
+    x (M..., K...), label (M), integers 0 to N - 1; centers (N, K), N = num_output; loss (). The gradient of a center is
     Σ (c - x) over the samples of its class / (1 + their number), whatever the loss weight is, so its learning rate is
     that of Wen et al. 2016. Errors: no num_output, labels out of range. As in ydwen/caffe-face,
     src/caffe/layers/center_loss_layer.cpp.

@@ -91,7 +91,7 @@ class MarginInnerProduct(ScheduledNumber):
 
     def _build_rows(self, dev: Device) -> None:
         """What the weights need before the inner product."""
-        self._normalise = UnitRows(dev, self.n, self.k, 0.0)
+        self._normalize = UnitRows(dev, self.n, self.k, 0.0)
         self._weights = None if self.phase == pb.TRAIN else dev.empty((self.n, self.k))
 
     def _build_margin(self, dev: Device, of_w: str, of_x: str) -> None:
@@ -129,7 +129,7 @@ class MarginInnerProduct(ScheduledNumber):
     def _measured_weights(self):
         """The weights of a forward pass."""
         weights = self._unit_weights()
-        self._normalise(self.params[0].data, weights)
+        self._normalize(self.params[0].data, weights)
         return weights
 
     def _measure(self, x: list, lengths) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...layers.exporting import ALL, Node, Writer, operator
-from ...layers.inner_product import NormalisedInnerProduct
+from ...layers.inner_product import NormalizedInnerProduct
 
 
 @operator("Flip")
@@ -23,7 +23,7 @@ def inner_distance(w: Writer, node: Node, x: list[str], params: list[np.ndarray]
     rows = (
         x[1]
         if len(x) > 1
-        else w.constant(node, 0, NormalisedInnerProduct.unit_rows(params[0]) if layer.p.normalize else params[0])
+        else w.constant(node, 0, NormalizedInnerProduct.unit_rows(params[0]) if layer.p.normalize else params[0])
     )
     flat = x[0] if len(shape) == 2 else w.add("Flatten", x[:1], axis=1)
     gap = w.add("Sub", [w.add("Unsqueeze", [flat, w.numbers([1])]), rows])

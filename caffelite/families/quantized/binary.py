@@ -40,16 +40,16 @@ class BinaryWeights:
             self._sign(weights, self._alpha, self.out)
 
 
-class Binarised(Layer):
-    """What layers with binary weights share. ``binarisation``: their message of BinaryWeightsParameter."""
+class Binarized(Layer):
+    """What layers with binary weights share. ``binarization``: their message of BinaryWeightsParameter."""
 
     @property
-    def binarisation(self) -> pb.BinaryWeightsParameter:
+    def binarization(self) -> pb.BinaryWeightsParameter:
         raise NotImplementedError
 
     def build(self, dev: Device) -> None:
         super().build(dev)
-        p, self.binary = self.binarisation, None
+        p, self.binary = self.binarization, None
         if p.use_binarization:
             self.binary = BinaryWeights(dev, self.param_blobs[0].shape, p.use_alpha)
 
@@ -63,7 +63,7 @@ class Binarised(Layer):
 
 
 @register
-class BinaryConvolution(Binarised, Convolution):
+class BinaryConvolution(Binarized, Convolution):
     """A Convolution with binary weights: a · sign(w), a the mean of abs w of each output with use_alpha, else 1.
 
     x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW). The gradient of the binary weights is taken for
@@ -73,16 +73,16 @@ class BinaryConvolution(Binarised, Convolution):
 
     def setup(self) -> None:
         super().setup()
-        self.makes_weights = self.binarisation.use_binarization
+        self.makes_weights = self.binarization.use_binarization
 
     @property
-    def binarisation(self) -> pb.BinaryWeightsParameter:
+    def binarization(self) -> pb.BinaryWeightsParameter:
         return self.spec.binary_convolution_param
 
 
 @register
 @Coordinates("none")
-class BinaryInnerProduct(Binarised, InnerProduct):
+class BinaryInnerProduct(Binarized, InnerProduct):
     """An InnerProduct with binary weights: a · sign(w), a the mean of abs w of each output with use_alpha, else 1.
 
     x (M..., K...); w (N, K), b (N); y (M..., N). The gradient of the binary weights is taken for that of w.
@@ -91,7 +91,7 @@ class BinaryInnerProduct(Binarised, InnerProduct):
     """
 
     @property
-    def binarisation(self) -> pb.BinaryWeightsParameter:
+    def binarization(self) -> pb.BinaryWeightsParameter:
         return self.spec.binary_inner_product_param
 
     def setup(self) -> None:

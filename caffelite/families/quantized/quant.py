@@ -12,7 +12,7 @@ MOST_CENTERS = 64  # nested conditions of a formula
 
 @register
 class Quant(ImageLayout, Layer):
-    """Quantised activations; backward is the gradient of ``backward_func``, a function that is close to it.
+    """Quantized activations; backward is the gradient of ``backward_func``, a function that is close to it.
 
     x, y of one shape. forward_func: "hwgq" (default) gives -negative_slope where x <= 0, else the center whose interval
     has x, with limits halfway between centers; "sign" gives 1 where x >= 0, else -1; "hard_tanh" limits x to [-1, 1];

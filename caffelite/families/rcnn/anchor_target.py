@@ -20,9 +20,9 @@ RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
 def base_anchors(
     base_size: int, ratios: Sequence[float], scales: Sequence[float], halves_to_even: bool = False
 ) -> np.ndarray:
-    """A×4 of float64: for each ratio of height to width, for each scale, a box about the centre of the first
+    """A×4 of float64: for each ratio of height to width, for each scale, a box about the center of the first
     ``base_size`` pixels. The sides of a ratio are rounded before they are scaled: halves up, or to the even number."""
-    area, centre = float(base_size * base_size), 0.5 * (base_size - 1)
+    area, center = float(base_size * base_size), 0.5 * (base_size - 1)
     nearest = np.rint if halves_to_even else lambda side: np.floor(side + 0.5)
     anchors = []
     for ratio in ratios:
@@ -30,7 +30,7 @@ def base_anchors(
         height = nearest(width * ratio)
         for scale in scales:
             half = 0.5 * (np.array([width, height]) * scale - 1)
-            anchors.append([*(centre - half), *(centre + half)])
+            anchors.append([*(center - half), *(center + half)])
     return np.array(anchors)
 
 

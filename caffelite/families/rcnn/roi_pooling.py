@@ -106,7 +106,7 @@ class PSROIPooling(RegionPooled):
 @register
 class ROIAlign(RegionPooled):
     """Bilinear interpolation at the corners of pooled_h × pooled_w cells of each box: x (N, C, H, W), boxes (R, 5) →
-    (R, C, pooled_h + 1, pooled_w + 1). A mean or maximum of 2 × 2 neighbours, by a Pooling layer, then gives the cells.
+    (R, C, pooled_h + 1, pooled_w + 1). A mean or maximum of 2 × 2 neighbors, by a Pooling layer, then gives the cells.
 
     pad_ratio (0) enlarges each side of a box by this share of its size. A corner outside of the map, and a box without
     extent, give 0. Errors: a box of an image that x has not. Source: He et al. 2017, points as in zhaoweicai/mscnn

@@ -1,4 +1,4 @@
-"""BN and BNConv: batch normalisation of forks, with its scale and bias in the same layer."""
+"""BN and BNConv: batch normalization of forks, with its scale and bias in the same layer."""
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula

@@ -52,7 +52,7 @@ class Settings:
     """How both images of a pair change.
 
     size: height and width after the resize, 0 for none. crop: of the tops, 0 for none. padded: whether a crop may be
-    larger than the image; pixels beyond it have the label ``ignore``. random_crop: else from the centre. mirror: half
+    larger than the image; pixels beyond it have the label ``ignore``. random_crop: else from the center. mirror: half
     of the pairs are flipped. factors: one of them, drawn for each pair, resizes it.
     """
 
@@ -356,7 +356,7 @@ class ImageSegData(LabeledImages):
     image, at most those of the crop (N, 1, 1, 2).
 
     label_type: PIXEL (a label file), IMAGE (one label for all pixels), NONE. A crop, at random in TRAIN and from the
-    centre in TEST, may be larger than the image: pixels beyond are 0 after the mean, their label is ignore_label.
+    center in TEST, may be larger than the image: pixels beyond are 0 after the mean, their label is ignore_label.
     Resized labels take the nearest, the fork's were interpolated. Source: hszhao/PSPNet
     src/caffe/layers/image_seg_data_layer.cpp, src/caffe/data_transformer.cpp.
     """

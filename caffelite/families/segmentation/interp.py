@@ -8,7 +8,7 @@ from ...layers.layer import Layer, Shape, register
 
 @register
 class Interp(Layer):
-    """Resizes images by bilinear interpolation; the centres of the corner pixels of x and y coincide.
+    """Resizes images by bilinear interpolation; the centers of the corner pixels of x and y coincide.
 
     x (N, C, H, W) → y (N, C, OH, OW). H' = H + pad_beg + pad_end (both 0 or negative: rows and columns that are cut
     off). OH = (H' - 1) / shrink_factor + 1, or H' + (H' - 1)·(zoom_factor - 1), where one of both is given alone; else

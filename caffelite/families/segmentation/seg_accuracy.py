@@ -65,10 +65,10 @@ class SegAccuracy(Layer):
 def scores_of(counts: np.ndarray) -> tuple[float, float, float]:
     """Accuracy, mean recall and mean intersection over union of a confusion matrix (C, C or more): label × prediction.
     0 where nothing was counted, but 1 as the intersection over union of a class that does not occur."""
-    hits, labelled = np.diag(counts).astype(float), counts.sum(1).astype(float)
+    hits, labeled = np.diag(counts).astype(float), counts.sum(1).astype(float)
     predicted = counts[:, : len(counts)].sum(0)
-    total, occurs = labelled.sum(), labelled > 0
-    union = labelled + predicted - hits
-    recall = (hits[occurs] / labelled[occurs]).mean() if occurs.any() else 0.0
+    total, occurs = labeled.sum(), labeled > 0
+    union = labeled + predicted - hits
+    recall = (hits[occurs] / labeled[occurs]).mean() if occurs.any() else 0.0
     overlap = np.where(hits == union, 1.0, hits / np.maximum(union, 1))
     return (hits.sum() / total if total else 0.0), float(recall), float(overlap.mean())

@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...data.annotated import AnnotatedDatabase, AnnotatedLevelDB, Objects, Resize, objects_of, parsed
-from ...data.augmentation.colour import Distort
+from ...data.augmentation.color import Distort
 from ...data.augmentation.perturbation import Fields
 from ...data.database import Datums
 from ...data.draws import Key, key, of_sample, uniform
@@ -43,7 +43,7 @@ _CONSTRAINTS = "jaccard_overlap", "sample_coverage", "object_coverage"
 
 class Expansion:
     """expand_param: the image at a random place of a canvas that is up to max_expand_ratio times as large, filled with
-    the mean's colour. Errors: a probability or a ratio out of range."""
+    the mean's color. Errors: a probability or a ratio out of range."""
 
     def __init__(self, param: pb.ExpansionParameter, fill: tuple[int, ...], locate: Locator, transform: Key):
         fields: Fields = Fields(param, locate, (1, 1, 1))
@@ -228,7 +228,7 @@ class AnnotatedSource(TransformedSource):
     """Images and objects of a database: data N×C×h×w, and label 1×1×M×8, or N where records have labels instead.
 
     A row of label is (item of the batch, class, instance, xmin, ymin, xmax, ymax, difficult); M is the most that a
-    batch can have, and rows without an object are -1. In TRAIN, colours change first (distort_param), then the image is
+    batch can have, and rows without an object are -1. In TRAIN, colors change first (distort_param), then the image is
     expanded (expand_param) and a region of it taken (batch_sampler); resize_param, crop, mirror, mean and scale follow
     in both phases. The boxes move along; objects without area in the region are left out. All random numbers depend on
     the seed, the layer's name and the sample's number in the run.

@@ -40,7 +40,7 @@ class Priors(Layer):
     """The base class of prior boxes: one grid of places and, around each, boxes of fixed sizes.
 
     A subclass defines ``sizes``: widths and heights (B, 2) of the boxes in pixels, and may define ``shifts`` (B, 2):
-    columns and rows of a step from the place's own centre to the boxes' centres.
+    columns and rows of a step from the place's own center to the boxes' centers.
     """
 
     field = "prior_box_param"
@@ -130,7 +130,7 @@ class PriorBox(Priors):
     """Boxes of all sizes and ratios around each place of a feature map: feature (N, C, H, W), image (N, C', H', W') →
     (1, 2, H·W·B·4), corners as shares of the image and then variances.
 
-    Around the place (h, w), whose centre is ((w + offset) · step, (h + offset) · step): for each min_size a square of
+    Around the place (h, w), whose center is ((w + offset) · step, (h + offset) · step): for each min_size a square of
     that side, one of side √(min_size · max_size) where there is a max_size, and for each aspect_ratio r, and its
     inverse where ``flip`` (default true), a box min_size √r × min_size / √r. Steps are the image's sides divided by the
     feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. With ``density`` d of

@@ -88,7 +88,7 @@ class VideoFramesSource(TransformedSource):
     def _open_source(
         self, layer: pb.LayerParameter, transform: pb.TransformationParameter, phase: int, locate: Locator, seed: int
     ) -> None:
-        """Reads the first sample, and initialises the source with its shape."""
+        """Reads the first sample, and initializes the source with its shape."""
         videos, batch = self._videos, self._param.batch_size
         self._order = Order(len(videos), key(seed, layer.name, "shuffle") if self._param.shuffle else None)
         self._key = key(seed, layer.name, "segments")
@@ -234,12 +234,12 @@ def read_clips(path: Path, root: str, counted: bool) -> list[Video]:
 
 
 class VideoClipsSource(VideoFramesSource):
-    """Clips of videos: data N×(3·L)×h×w, of each colour the L frames, and labels N.
+    """Clips of videos: data N×(3·L)×h×w, of each color the L frames, and labels N.
 
     A clip begins at frame START of its line, and takes every sampling_rate-th one: of a folder of images 000001.jpg and
     so on (use_image), or of a file, whose first frame is 0. With use_temporal_jitter the beginning is random: START is
     then the number of images, of which TEST takes the first; files have no START. mean_value: one, or one for each
-    colour. Errors: a video that cannot be read or that has too few frames, frames that differ in size.
+    color. Errors: a video that cannot be read or that has too few frames, frames that differ in size.
     """
 
     def __init__(self, layer: pb.LayerParameter, path: Path, root: str, phase: int, locate: Locator, seed: int):
@@ -264,7 +264,7 @@ class VideoClipsSource(VideoFramesSource):
 
     def _read_sample(self, video: Video, position: int) -> np.ndarray:
         frames = self._of_folder(video, position) if self._param.use_image else self._of_file(video, position)
-        # frame by frame, each by colours → colour by colour, each by frames
+        # frame by frame, each by colors → color by color, each by frames
         return np.stack(frames, 1).reshape(-1, *frames[0].shape[1:])
 
     def _of_folder(self, video: Video, position: int) -> list[np.ndarray]:
@@ -347,7 +347,7 @@ class VideoClips(Feed):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         first, *others = super().shapes(bottoms)
-        if len(first) == 4:  # the source has colours and frames on one axis
+        if len(first) == 4:  # the source has colors and frames on one axis
             length = self.p.new_length
             first = (first[0], first[1] // length, length, *first[2:])
         return [first, *others]

@@ -79,7 +79,7 @@ class YoloOutput(Varying, DetectingLayer):
 
 @register
 class YoloDetectionOutput(YoloOutput):
-    """The boxes of YOLOv2: box centre (cell + σ(x)) / grid, size e^x · anchor / grid; confidence σ(object) · the
+    """The boxes of YOLOv2: box center (cell + σ(x)) / grid, size e^x · anchor / grid; confidence σ(object) · the
     largest of softmax(classes).
 
     bottoms (N, C, H, W), grids of one image, C = A·(5 + K), A = num_box (5), K = num_classes (20); top (1, 1, M, 7),
@@ -111,7 +111,7 @@ class YoloDetectionOutput(YoloOutput):
 
 @register
 class Yolov3DetectionOutput(YoloOutput):
-    """The boxes of YOLOv3: box centre (cell + σ(x)) / grid, size e^x · anchor / image; confidence σ(object) · σ(class).
+    """The boxes of YOLOv3: box center (cell + σ(x)) / grid, size e^x · anchor / image; confidence σ(object) · σ(class).
 
     bottoms (N, C, H, W), one for each of the mask_group_num (2) grids, C = A·(5 + K), A = num_box (3), K = num_classes
     (20); top (1, 1, M, 7), see YoloOutput. A box stays where its confidence is above confidence_threshold (0.01) and

@@ -1,7 +1,7 @@
 """The arithmetic of YOLO's grids: boxes of predictions, what is found in them, and true boxes.
 
 Predictions are arrays (N, A, 4 + …, H, W): for each of A anchors of each cell the numbers of a box, then others. Boxes
-here have a centre and sides, (x, y, w, h), as shares of the image. Sources: Redmon and Farhadi 2017 and 2018;
+here have a center and sides, (x, y, w, h), as shares of the image. Sources: Redmon and Farhadi 2017 and 2018;
 eric612/MobileNet-YOLO src/caffe/util/bbox_util.cpp.
 """
 
@@ -82,7 +82,7 @@ def truths(labels: np.ndarray, batch: int) -> list[np.ndarray]:
 
     labels: (1, 1, M, 8), rows of image, class + 1, instance, xmin, ymin, xmax, ymax, difficult, as AnnotatedData has
     them (an image below 0: no box); or T rows of class, x, y, w, h for each image, the first with w or x 0 being the
-    end. Boxes whose centre is outside the image, or that have no area, do not count.
+    end. Boxes whose center is outside the image, or that have no area, do not count.
     """
     if labels.ndim == 4 and labels.shape[:2] == (1, 1) and labels.shape[3] == 8:
         table = labels.reshape(-1, 8).astype(float)

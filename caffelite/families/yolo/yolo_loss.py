@@ -27,7 +27,7 @@ class YoloLoss(Layer):
     """loss of predictions (N, A·(5 + K), H, W) and true boxes.
 
     ``errors`` gives what the predictions are changed by; the gradient is it · loss weight / N, and the loss the sum of
-    its squares / N unless the type says otherwise. A true box is learned by one anchor of the cell that its centre is
+    its squares / N unless the type says otherwise. A true box is learned by one anchor of the cell that its center is
     in, or by several.
     """
 

@@ -31,7 +31,7 @@ def launched() -> int:
 
 
 def launched_rank() -> int:
-    """The rank of this process, known before MPI is initialised."""
+    """The rank of this process, known before MPI is initialized."""
     ranks = (os.environ.get(name, "") for name in (*(rank for _, rank in _MANAGERS), "SLURM_PROCID"))
     return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
 

@@ -213,7 +213,7 @@ def set_priority(root: str | Path, id: str, priority: int) -> Job:
 def move(root: str | Path, id: str, *, before: str | None = None, position: int | None = None) -> Job:
     """Moves a queued job before another one, or to a position among the queued jobs, from 1. Neither: to the end.
 
-    Where the neighbours have another priority, the job takes the nearest priority with which it is in its new place.
+    Where the neighbors have another priority, the job takes the nearest priority with which it is in its new place.
     Errors: one of the jobs is not queued.
     """
     with _changes(root):

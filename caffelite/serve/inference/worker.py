@@ -15,7 +15,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb, devices, prototxt, user_modules
 from ...data import images
 from ...data.images import encode_png, resize
-from ...deploy.annotate import coloured, pixel_classes, ranked_shares
+from ...deploy.annotate import colored, pixel_classes, ranked_shares
 from ...deploy.classify import Classifier, Prediction
 from ...deploy.detect import LEAST_SCORE, Detector, detects
 from ...deploy.hierarchy import Hierarchy
@@ -152,7 +152,7 @@ class OpenClassifier(OpenNet[Classifier]):
         ranked = ranked_shares(classes, len(labels))[: content.get("top") or ANSWERS]
         answers = [{"label": labels[i], "class": i, "score": share} for i, share in ranked]
         is_rgb = preparation.deploy.channel_order == pb.DeployParameter.RGB
-        picture = coloured(decoded[::-1] if is_rgb and len(decoded) > 1 else decoded, classes, len(labels))
+        picture = colored(decoded[::-1] if is_rgb and len(decoded) > 1 else decoded, classes, len(labels))
         result = {"seconds": prediction.seconds, "notes": prediction.notes, "answers": answers}
         return result, [encode_png(shown(picture, is_rgb=False))]
 

@@ -252,7 +252,7 @@ def _store(folder: Path, uploads: list[UploadFile]) -> Path:
 
 
 def correct(request: Request, fields: page.Fields) -> Response:
-    """Adds an image with its right class to a labelled set: `labelled/SET/CLASS/DIGEST.png` and a line of list.txt."""
+    """Adds an image with its right class to a labeled set: `labelled/SET/CLASS/DIGEST.png` and a line of list.txt."""
     config = page.config_of(request)
     net = page.text_field(fields, "net")
     info = worker_of(request, net).open()

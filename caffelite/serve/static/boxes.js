@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LETTERS = 13; // pixels of the screen
-const COLOURS = 8;
+const COLORS = 8;
 
 function element(kind, text, className) {
   const result = document.createElement(kind);
@@ -48,7 +48,7 @@ export function showColored(container, result) {
 
 function mark(one) {
   const [left, top, right, bottom] = one.box.map((value) => value ?? 0);
-  const group = drawn("g", { "data-series": one.class % COLOURS });
+  const group = drawn("g", { "data-series": one.class % COLORS });
   const width = Math.max(0, right - left);
   group.append(drawn("rect", { x: left, y: top, width, height: Math.max(0, bottom - top) }));
   const text = drawn("text", { x: left, y: top, "data-top": top });

@@ -231,19 +231,19 @@ export class Chart {
     const unit = series.unit(this.controls.axis.value);
     const several = this.series.length > 1;
     const test = phase !== "train";
-    const colour = css(`--series-${((several ? number : Number(test)) % SERIES) + 1}`);
+    const color = css(`--series-${((several ? number : Number(test)) % SERIES) + 1}`);
     const label = several ? series.name : name === "learning rate" ? "rate" : phase;
     const legendgroup = several ? String(number) : phase;
     const base = { type: "scatter", mode: "lines", xaxis: "x", yaxis: axis, legendgroup, showlegend: false };
     const meta = { run: series.name, panel: name, phase };
     const tip = several ? `%{y:.5g} ${phase}` : "%{y:.5g}";
-    const line = { color: colour, width: test || name === "learning rate" ? 2 : 1.6 };
+    const line = { color: color, width: test || name === "learning rate" ? 2 : 1.6 };
     if (!curve.dense) {
       if (name === "learning rate") line.shape = "hv";
       const mode = test && curve.values.length <= 60 ? "lines+markers" : "lines";
       if (several && !test && name !== "learning rate") line.dash = "dot";
       const x = curve.iterations.map(unit);
-      return [{ ...base, mode, x, y: curve.values, line, marker: { size: 5, color: colour }, name: label, meta, hovertemplate: tip }];
+      return [{ ...base, mode, x, y: curve.values, line, marker: { size: 5, color: color }, name: label, meta, hovertemplate: tip }];
     }
     const [from, to] = this.#visible(curve.values.length, unit);
     const weight = Number(this.controls.smooth.value);

@@ -8,7 +8,7 @@ from .settings import kernel
 
 @kernel
 def _copy(source, target):
-    """Separate slices, because an index that might be negative prevents vectorisation of a loop."""
+    """Separate slices, because an index that might be negative prevents vectorization of a loop."""
     for i in range(target.size):
         target[i] = source[i]
 

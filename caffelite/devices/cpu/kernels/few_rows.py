@@ -55,7 +55,7 @@ def _dots(_context: Any, a: Any, a_row: Any, b: Any, b_row: Any, steps: Any, sum
 
 
 def _factors(builder: Any, dy: Any, dy_row: Any, m: Any) -> list[Any]:
-    """Vectors of the gradients of row m by ROWS neighbouring outputs."""
+    """Vectors of the gradients of row m by ROWS neighboring outputs."""
     row = builder.add(dy, builder.mul(m, dy_row))
     vectors = []
     for j in range(ROWS):

@@ -1,4 +1,4 @@
-"""Local response normalisation across channels, over (N, C, P)."""
+"""Local response normalization across channels, over (N, C, P)."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 """An LSTM over complete sequences. Sequences are independent, so each thread computes all steps of its sequences
-without synchronisation.
+without synchronization.
 
 The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i), σ(f), σ(o), tanh(g) in place.
 """
@@ -83,7 +83,7 @@ def _tanh(x):
     return (lambda x: _tanh32(x)) if x == types.float32 else (lambda x: math.tanh(x))
 
 
-# Passes over rows in the L1 cache, each over few arrays without aliases: LLVM vectorises loops over arrays that do not
+# Passes over rows in the L1 cache, each over few arrays without aliases: LLVM vectorizes loops over arrays that do not
 # overlap, and checks for overlap at run time only for a limited number of arrays.
 
 

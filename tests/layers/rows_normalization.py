@@ -1,19 +1,19 @@
-"""Rows of the table of layers: Normalisation, Scale and Bias."""
+"""Rows of the table of layers: Normalization, Scale and Bias."""
 
 import numpy as np
 import reference
 from layer_row import Row
-from oracles import normalised, within
+from oracles import normalized, within
 from textnet import IMAGE
 
 
 def grouped(x, groups, eps):
-    return normalised(x.reshape(len(x), groups, -1), 2, eps)[0].reshape(x.shape)
+    return normalized(x.reshape(len(x), groups, -1), 2, eps)[0].reshape(x.shape)
 
 
 ROWS = [
-    Row("BatchNorm", "", lambda x, *stored: normalised(x, (0, 2, 3), 1e-5)),
-    Row("BatchNorm of vectors", "eps: 0.5", lambda x, *stored: normalised(x, 0, 0.5), [(5, 3)]),
+    Row("BatchNorm", "", lambda x, *stored: normalized(x, (0, 2, 3), 1e-5)),
+    Row("BatchNorm of vectors", "eps: 0.5", lambda x, *stored: normalized(x, 0, 0.5), [(5, 3)]),
     Row("Scale", "", lambda x, s: x * s[:, None, None]),
     Row("Scale of pixels, with bias", "axis: -2 num_axes: 2 bias_term: true", lambda x, s, b: x * s + b),
     Row("Scale by a number", "num_axes: 0 bias_term: true", lambda x, s, b: x * s + b),
@@ -29,11 +29,11 @@ ROWS = [
     Row("Bias last axis", "axis: -1", lambda x, b: x + b),
     Row("Bias by a number", "num_axes: 0", lambda x, b: x + b),
     Row("Bias by a bottom", "axis: 0", lambda x, b: x + b[..., None], [IMAGE, (2, 4, 6)]),
-    Row("MVN", "", lambda x: normalised(x, (2, 3), 1e-9, root=False)),
-    Row("MVN across channels", "across_channels: true eps: 1e-6", lambda x: normalised(x, (1, 2, 3), 1e-6, root=False)),
+    Row("MVN", "", lambda x: normalized(x, (2, 3), 1e-9, root=False)),
+    Row("MVN across channels", "across_channels: true eps: 1e-6", lambda x: normalized(x, (1, 2, 3), 1e-6, root=False)),
     Row("MVN of means", "normalize_variance: false", lambda x: x - x.mean((2, 3), keepdims=True)),
     Row("GroupNorm", "group_num: 2 eps: 0.25", lambda x: grouped(x, 2, 0.25), [(2, 6, 4, 3)]),
-    Row("GroupNorm of vectors", "group_num: 1", lambda x: normalised(x, 1, 1e-5), [(4, 6)]),
+    Row("GroupNorm of vectors", "group_num: 1", lambda x: normalized(x, 1, 1e-5), [(4, 6)]),
     Row("LRN", "", lambda x: reference.lrn(x, 5, 1, 0.75, 1)[0]),
     Row(
         "LRN tuned",
@@ -49,12 +49,12 @@ ROWS = [
     Row(
         "BatchNorm with scale and bias",
         "scale_bias: true",
-        lambda x, m, v, f, g, b: normalised(x, (0, 2, 3), 1e-5)[0] * g[:, None, None] + b[:, None, None],
+        lambda x, m, v, f, g, b: normalized(x, (0, 2, 3), 1e-5)[0] * g[:, None, None] + b[:, None, None],
     ),
     Row(
         "BatchNorm with scale",
         'use_weight_bias: true bias_term: false filler { type: "uniform" } eps: 0.5',
-        lambda x, m, v, f, g: normalised(x, 0, 0.5)[0] * g,
+        lambda x, m, v, f, g: normalized(x, 0, 0.5)[0] * g,
         [(5, 3)],
     ),
 ]

@@ -1,4 +1,4 @@
-"""Perturbations of light and colour."""
+"""Perturbations of light and color."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ..images import opencv
 from .perturbation import Fields, Perturbation, between
 
 LEVELS = np.arange(256)
-USE = "light and colour"
+USE = "light and color"
 
 
 class Distort(Perturbation):
@@ -28,7 +28,7 @@ class Distort(Perturbation):
             fields.positive("contrast_upper")
         for what in ("saturation", "hue", "random_order"):
             if self._probability[what]:
-                fields.needs_colour(f"{what}_prob")
+                fields.needs_color(f"{what}_prob")
         self.active = any(self._probability.values())
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
@@ -41,7 +41,7 @@ class Distort(Perturbation):
         if happens["saturation"] or happens["hue"]:
             factor = between(*self._saturation, u[8]) if happens["saturation"] else 1.0
             turn = between(-self._hue_delta, self._hue_delta, u[9]) if happens["hue"] else 0.0
-            image = recoloured(image, factor, turn)
+            image = recolored(image, factor, turn)
         if happens["contrast"] and not first:
             image = toned(image, contrast, 0)
         if happens["random_order"]:
@@ -53,7 +53,7 @@ ORDERS = [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]  # all but the on
 
 
 class Tint(Perturbation):
-    """Changes the brightness of each channel by a separate amount, as light of another colour does."""
+    """Changes the brightness of each channel by a separate amount, as light of another color does."""
 
     name = "tint"
 
@@ -61,7 +61,7 @@ class Tint(Perturbation):
         self.probability, self._delta = fields.probability("tint_prob"), fields.amount("tint_delta", most=255)
         self.active = self.probability and self._delta
         if self.active:
-            fields.needs_colour("tint_delta")
+            fields.needs_color("tint_delta")
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         return toned(image, 1, np.array([between(-self._delta, self._delta, v) for v in u[: image.shape[2]]]))
@@ -86,7 +86,7 @@ def toned(image: np.ndarray, factor: float, plus: float | np.ndarray) -> np.ndar
     return opencv(USE).LUT(image, table.reshape(1, 256, -1))
 
 
-def recoloured(image: np.ndarray, factor: float, turn: float) -> np.ndarray:
+def recolored(image: np.ndarray, factor: float, turn: float) -> np.ndarray:
     """Multiplies saturation by factor and adds turn to hue (180 is a full circle), in HSV."""
     cv2 = opencv(USE)
     hue = np.rint(LEVELS + turn) % 180

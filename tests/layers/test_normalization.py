@@ -1,4 +1,4 @@
-"""What the battery's rows cannot say of normalisation: moments that are stored, and second bottoms."""
+"""What the battery's rows cannot say of normalization: moments that are stored, and second bottoms."""
 
 import numpy as np
 import pytest

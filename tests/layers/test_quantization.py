@@ -1,4 +1,4 @@
-"""Gradients of quantised layers, and mistakes in their messages."""
+"""Gradients of quantized layers, and mistakes in their messages."""
 
 import numpy as np
 import pytest
@@ -86,6 +86,6 @@ def test_loss_scale_scales_the_decay_of_sparsify():
         ("BinaryInnerProduct", "inner_product_param { num_output: 2 transpose: true }", "do not support transpose"),
     ],
 )
-def test_mistakes_in_quantised_layers(kind, body, what):
+def test_mistakes_in_quantized_layers(kind, body, what):
     with pytest.raises(CaffeliteError, match=what):
         judged(kind, body, np.zeros((1, 2)), np.zeros((1, 2)))

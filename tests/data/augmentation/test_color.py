@@ -1,10 +1,10 @@
-"""Light and colour, on images whose change is known."""
+"""Light and color, on images whose change is known."""
 
 import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data.augmentation.colour import Distort, recoloured, toned
+from caffelite.data.augmentation.color import Distort, recolored, toned
 from caffelite.data.augmentation.perturbation import Fields
 from caffelite.errors import NOWHERE, CaffeliteError
 
@@ -12,33 +12,32 @@ BLUE, GREEN, RED = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 YELLOW, CYAN = (0, 255, 255), (255, 255, 0)
 
 
-def plane(*colour):
-    return np.broadcast_to(np.array(colour, np.uint8)[:, None, None], (len(colour), 4, 5)).copy()
+def plane(*color):
+    return np.broadcast_to(np.array(color, np.uint8)[:, None, None], (len(color), 4, 5)).copy()
 
 
 def of_one_value(found):
-    """N×C: the colour of each image, which is the same everywhere."""
+    """N×C: the color of each image, which is the same everywhere."""
     assert (found == found[:, :, :1, :1]).all()
     return found[:, :, 0, 0].astype(int)
 
 
-@pytest.mark.parametrize("colour", [(100,), (100, 120, 140)])
-def test_brightness_adds_the_same_everywhere(perturbed, colour):
+@pytest.mark.parametrize("color", [(100,), (100, 120, 140)])
+def test_brightness_adds_the_same_everywhere(perturbed, color):
     added = (
-        of_one_value(perturbed("distort_param { brightness_prob: 1 brightness_delta: 32 }", plane(*colour), 200))
-        - colour
+        of_one_value(perturbed("distort_param { brightness_prob: 1 brightness_delta: 32 }", plane(*color), 200)) - color
     )
     assert (added == added[:, :1]).all() and -32 <= added.min() < -25 and 25 < added.max() <= 32
 
 
-@pytest.mark.parametrize("colour", [(100,), (100, 60, 20)])
-def test_contrast_multiplies(perturbed, colour):
+@pytest.mark.parametrize("color", [(100,), (100, 60, 20)])
+def test_contrast_multiplies(perturbed, color):
     actual = of_one_value(
-        perturbed("distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 }", plane(*colour), 200)
+        perturbed("distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 }", plane(*color), 200)
     )
     factors = actual[:, 0] / 100
     assert 0.5 <= factors.min() < 0.6 and 1.4 < factors.max() <= 1.5
-    np.testing.assert_allclose(actual, factors[:, None] * colour, atol=0.9)
+    np.testing.assert_allclose(actual, factors[:, None] * color, atol=0.9)
 
 
 def test_values_are_rounded_and_held_within_a_byte():
@@ -49,8 +48,8 @@ def test_values_are_rounded_and_held_within_a_byte():
 @pytest.mark.parametrize(
     "before, turn, after", [(RED, 30, YELLOW), (RED, -60, BLUE), (BLUE, 90, YELLOW), (GREEN, 30, CYAN), (RED, 180, RED)]
 )
-def test_hue_turns_a_known_colour(before, turn, after):
-    np.testing.assert_array_equal(recoloured(np.full((2, 2, 3), before, np.uint8), 1, turn)[0, 0], after)
+def test_hue_turns_a_known_color(before, turn, after):
+    np.testing.assert_array_equal(recolored(np.full((2, 2, 3), before, np.uint8), 1, turn)[0, 0], after)
 
 
 def test_hue_stays_within_its_delta(perturbed):
@@ -93,11 +92,11 @@ def test_tint_shifts_each_channel_by_its_own(perturbed):
     assert abs(np.corrcoef(added.T)[np.triu_indices(3, 1)]).max() < 0.25, "channels are drawn apart"
 
 
-@pytest.mark.parametrize("colour", [(3,), (3, 100, 250)])
-def test_inversion(perturbed, colour):
-    actual = of_one_value(perturbed("perturb_param { inverse_prob: 0.25 }", plane(*colour), 400))
-    inverted = (actual == 255 - np.array(colour)).all(1)
-    assert ((actual == colour).all(1) | inverted).all() and 0.2 < inverted.mean() < 0.3
+@pytest.mark.parametrize("color", [(3,), (3, 100, 250)])
+def test_inversion(perturbed, color):
+    actual = of_one_value(perturbed("perturb_param { inverse_prob: 0.25 }", plane(*color), 400))
+    inverted = (actual == 255 - np.array(color)).all(1)
+    assert ((actual == color).all(1) | inverted).all() and 0.2 < inverted.mean() < 0.3
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_inversion(perturbed, colour):
         ("noise_param { prob: 1 decolorize: true }", "decolorize"),
     ],
 )
-def test_colour_asked_of_gray_images(transform, text, field):
-    message = f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color"
+def test_color_asked_of_gray_images(transform, text, field):
+    message = f"{field} needs color; expected images of 3 channels, found 1; leave out {field}, or set force_color"
     with pytest.raises(CaffeliteError, match=message):
         transform(text, (1, 8, 8))

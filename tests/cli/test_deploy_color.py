@@ -1,4 +1,4 @@
-"""`caffelite deploy` and `classify`, and Python's preprocessing, on a net of colour images."""
+"""`caffelite deploy` and `classify`, and Python's preprocessing, on a net of color images."""
 
 import json
 import shutil
@@ -16,10 +16,10 @@ from caffelite.data.writers import write_lmdb
 from caffelite.deploy import convert
 from caffelite.errors import CaffeliteError
 
-COLOUR = """
+COLOR = """
 layer { name: "data" type: "Data" top: "data" top: "label"
   transform_param { crop_size: 12 mirror: true scale: 0.01 mean_file: "mean.binaryproto" }
-  data_param { source: "colour_lmdb" batch_size: 4 backend: LMDB } }
+  data_param { source: "color_lmdb" batch_size: 4 backend: LMDB } }
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
   convolution_param { num_output: 4 kernel_size: 5 stride: 3
   weight_filler { type: "xavier" } } }
@@ -30,42 +30,42 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 
 
 @pytest.fixture
-def colour(folder, call, seed):
+def color(folder, call, seed):
     rng = np.random.default_rng(seed)
-    write_lmdb(folder / "colour_lmdb", ((rng.integers(0, 256, (3, 16, 14), np.uint8), i % 3) for i in range(10)))
-    assert call("compute_image_mean", "colour_lmdb", "mean.binaryproto").status == 0
-    (folder / "colour.prototxt").write_text(COLOUR)
+    write_lmdb(folder / "color_lmdb", ((rng.integers(0, 256, (3, 16, 14), np.uint8), i % 3) for i in range(10)))
+    assert call("compute_image_mean", "color_lmdb", "mean.binaryproto").status == 0
+    (folder / "color.prototxt").write_text(COLOR)
     (folder / "names.txt").write_text("ash\nbirch\noak\n")
     return folder
 
 
-def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
-    (colour / "use").mkdir()
-    words = "deploy -model colour.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
+def test_deploy_with_a_mean_a_crop_and_labels(color, call):
+    (color / "use").mkdir()
+    words = "deploy -model color.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
     result = call(words).ok
     assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in result.lines
     )
     net = prototxt.read_net("use/made.prototxt").message
     assert net.layer[0].transform_param.mean_file == "made_mean.binaryproto" and not net.layer[0].transform_param.mirror
-    assert (colour / "use/made_mean.binaryproto").read_bytes() == (colour / "mean.binaryproto").read_bytes()
+    assert (color / "use/made_mean.binaryproto").read_bytes() == (color / "mean.binaryproto").read_bytes()
     how = net.deploy_param
     assert (how.height, how.width, how.channel_order, list(how.label)) == (16, 14, how.RGB, ["ash", "birch", "oak"])
     assert not how.ground and not how.sign_size
 
 
-def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
+def test_a_wrong_deploy_net_is_found_out(color, call, monkeypatch):
     monkeypatch.setattr(convert, "CHANCE", (*convert.CHANCE, "scale"))
-    result = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    result = call("deploy", "-model", "color.prototxt", "-out", "made.prototxt")
     assert result.status == 2 and 'the deploy net differs from the validated one in "ip"' in result.err
     assert not Path("made.prototxt").exists()
 
 
-@pytest.mark.parametrize("kind", ["colour", "gray", "transparent", "larger"])
-def test_python_prepares_colours_as_the_command_does(colour, call, kind, seed):
-    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -channel_order rgb")
-    shape = {"colour": (16, 14, 3), "gray": (16, 14), "transparent": (16, 14, 4), "larger": (40, 50, 3)}[kind]
+@pytest.mark.parametrize("kind", ["color", "gray", "transparent", "larger"])
+def test_python_prepares_colors_as_the_command_does(color, call, kind, seed):
+    caffelite.Net("color.prototxt", seed=5).save("w.caffemodel")
+    call("deploy -model color.prototxt -weights w.caffemodel -out made.prototxt -channel_order rgb")
+    shape = {"color": (16, 14, 3), "gray": (16, 14), "transparent": (16, 14, 4), "larger": (40, 50, 3)}[kind]
     pixels = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
     cv2.imwrite("x.png", pixels)
     (entry,) = json.loads(call("classify", "x.png", "-model", "made.prototxt", "-json").out)
@@ -88,29 +88,29 @@ def test_python_prepares_colours_as_the_command_does(colour, call, kind, seed):
         (np.zeros((0, 14, 3), np.uint8), "this array is no picture"),
     ],
 )
-def test_what_python_cannot_classify(colour, call, image, message):
-    call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+def test_what_python_cannot_classify(color, call, image, message):
+    call("deploy", "-model", "color.prototxt", "-out", "made.prototxt")
     net = caffelite.Net("made.prototxt")
     for method in (net.classify, net.preprocess):
         with pytest.raises(CaffeliteError, match=message):
             method(image)
 
 
-def test_a_train_net_takes_no_pictures(colour):
+def test_a_train_net_takes_no_pictures(color):
     with pytest.raises(CaffeliteError, match="this net takes no pictures"):
-        caffelite.Net("colour.prototxt").preprocess("x.png")
+        caffelite.Net("color.prototxt").preprocess("x.png")
 
 
-def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
+def test_a_layer_in_place_on_the_data_is_deployed(color, call):
     """Both the proof and classify feed the data, not what the layer makes of it."""
-    net = COLOUR.replace(
+    net = COLOR.replace(
         'layer { name: "conv"',
         'layer { name: "power" type: "Power" bottom: "data" top: "data" '
         'power_param { scale: -2 shift: 1 } }\nlayer { name: "conv"',
     )
-    Path("colour.prototxt").write_text(net)
-    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    result = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").ok
+    Path("color.prototxt").write_text(net)
+    caffelite.Net("color.prototxt", seed=5).save("w.caffemodel")
+    result = call("deploy -model color.prototxt -weights w.caffemodel -out made.prototxt -samples 10").ok
     assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in result.lines
     )
@@ -122,32 +122,32 @@ def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
     assert np.abs(np.subtract(*scores)).max() > 0.01
 
 
-def test_weights_that_are_not_finite_are_no_proof(colour, call):
-    net = caffelite.Net("colour.prototxt")
+def test_weights_that_are_not_finite_are_no_proof(color, call):
+    net = caffelite.Net("color.prototxt")
     net.params["conv"][0].data[0] = np.nan
     net.save("w.caffemodel")
-    result = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").refused
+    result = call("deploy -model color.prototxt -weights w.caffemodel -out made.prototxt -samples 10").refused
     assert 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in result.err
     assert not Path("made.prototxt").exists()
 
 
-def test_deploy_without_its_mean(colour, call):
-    (colour / "mean.binaryproto").unlink()
-    result = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").refused
-    assert 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in result.err
+def test_deploy_without_its_mean(color, call):
+    (color / "mean.binaryproto").unlink()
+    result = call("deploy -model color.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").refused
+    assert 'color.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in result.err
 
 
-def test_deploy_without_data(colour, call):
-    shutil.rmtree("colour_lmdb")
-    assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt").status == 2
-    assert call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").status == 0
+def test_deploy_without_data(color, call):
+    shutil.rmtree("color_lmdb")
+    assert call("deploy", "-model", "color.prototxt", "-out", "made.prototxt").status == 2
+    assert call("deploy -model color.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").status == 0
     assert prototxt.read_net("made.prototxt").message.layer[0].input_param.shape[0].dim == [1, 3, 12, 12]
-    result = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12")
+    result = call("deploy -model color.prototxt -out made.prototxt -samples 0 -shape data=3x12x12")
     assert result.status == 2 and "made.prototxt exists" in result.err
 
 
-def test_overrides(colour, call, monkeypatch):
-    assert call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").status == 0
+def test_overrides(color, call, monkeypatch):
+    assert call("deploy -model color.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").status == 0
     net = prototxt.read_net("made.prototxt").message
 
     _override(net, "1,2,3", 0.5, "20x30", "rgb")
@@ -162,8 +162,8 @@ READY = "names.txt -model made.prototxt -weights w"
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        ("x.png -model colour.prototxt", "no file x.png"),
-        ("names.txt -model colour.prototxt -weights w", "this net takes no pictures"),
+        ("x.png -model color.prototxt", "no file x.png"),
+        ("names.txt -model color.prototxt -weights w", "this net takes no pictures"),
         ("names.txt -model made.prototxt", "-weights is missing, and the net names none"),
         (f"{READY} -size big", "a bad -size; expected rows x columns"),
         (f"{READY} -mean a", "a bad -mean; expected numbers"),
@@ -173,17 +173,17 @@ READY = "names.txt -model made.prototxt -weights w"
         (f"{READY} -set ipp.inner_product_param.axis=1", 'no layer is called "ipp"'),
     ],
 )
-def test_mistakes(words, match, colour, call):
-    call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
-    (colour / "two.txt").write_text("a\nb\n")
-    (colour / "empty").mkdir()
+def test_mistakes(words, match, color, call):
+    call("deploy", "-model", "color.prototxt", "-out", "made.prototxt")
+    (color / "two.txt").write_text("a\nb\n")
+    (color / "empty").mkdir()
     assert match in call(f"classify {words}").refused.err
 
 
 @pytest.mark.parametrize(("more", "status"), [([], 1), (["-skip"], 0)])
-def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status):
-    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt")
+def test_one_broken_picture_does_not_stop_the_others(color, call, more, status):
+    caffelite.Net("color.prototxt", seed=5).save("w.caffemodel")
+    call("deploy", "-model", "color.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt")
     Path("pictures").mkdir()
     for name in ("a", "c"):
         cv2.imwrite(f"pictures/{name}.png", np.full((16, 14, 3), 90, np.uint8))
