@@ -1,16 +1,21 @@
 """Shared fixtures: the folders of real data and reference results, and a seed."""
 
+import contextlib
 import gc
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 # Rarer than Python's default: collecting the tests and compiling kernels make millions of objects that live long.
 gc.set_threshold(20_000, 10, 10)
+# Hundreds of processes start; without bytecode on disk each compiles the sources first.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def _folder(variable: str) -> Path:
@@ -72,6 +77,18 @@ def data_folder() -> Path:
 def golden_folder() -> Path:
     """The folder of reference cases with Caffe's results."""
     return _folder("CAFFELITE_GOLDEN")
+
+
+def _needs_a_mark(source: str) -> None:
+    pytest.fail("a kernel of the GPU is compiled by g++, which the first tier does without; expected the mark host")
+
+
+@pytest.fixture(autouse=True)
+def compiler_for_marked_tests_alone(request) -> Iterator[None]:
+    backend = sys.modules.get("devices.host.backend")
+    marked = not SECOND_TIER.isdisjoint(mark.name for mark in request.node.iter_markers())
+    with contextlib.nullcontext() if marked or not backend else mock.patch.object(backend, "compiled", _needs_a_mark):
+        yield
 
 
 @pytest.fixture

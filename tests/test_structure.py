@@ -366,6 +366,7 @@ for family in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_any_family_can_be_deleted(tmp_path):
     """Every module can be imported without families, and each family without the others."""
     shutil.copytree(PACKAGE, tmp_path / "caffelite", ignore=shutil.ignore_patterns("__pycache__", "models", "solvers"))

@@ -3,6 +3,7 @@
 Loading runs code, so it happens only where Python layers may import modules (see ``user_modules``).
 """
 
+import functools
 import importlib.metadata
 import importlib.util
 import re
@@ -37,7 +38,7 @@ def load_permitted() -> None:
         for file in sorted(folder.glob("*.py")):
             if file.is_file() and _IMPORT.search(file.read_bytes()):
                 _load(file)
-    for point in importlib.metadata.entry_points(group=GROUP):
+    for point in _entry_points(tuple(sys.path)):
         if point.value not in _loaded:
             _loaded.add(point.value)
             try:
@@ -47,6 +48,12 @@ def load_permitted() -> None:
             except Exception as mistake:  # an installed package may raise anything
                 name = point.dist.name if point.dist else point.name
                 raise CaffeliteError(f"the installed package {name} {described(mistake, None)}") from mistake
+
+
+@functools.cache
+def _entry_points(folders: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    """Those of our group in the packages of these folders, which are those of sys.path."""
+    return importlib.metadata.entry_points(group=GROUP)
 
 
 def _load(path: Path) -> str | None:

@@ -1,5 +1,6 @@
 """Identifies what a run depends on: its data, by sizes and a hash of samples of the content, and package versions."""
 
+import functools
 import hashlib
 import os
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ def installed_versions() -> dict[str, str]:
     return {name: version for name in PACKAGES if (version := version_of(name))}
 
 
+@functools.cache
 def version_of(package: str) -> str:
     """The version of a package; "" where it is not installed."""
     try:

@@ -1,5 +1,6 @@
 """Shell completion, which click does, with our options of one dash and our files."""
 
+import io
 import os
 import re
 import shutil
@@ -9,41 +10,54 @@ from pathlib import Path
 
 import pytest
 
+from caffelite import cli
+
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from caffelite.cli import main; main()"]
 
 
-def completed(line: str) -> list[str]:
-    """What bash is offered for the last word of a line: kind,value."""
-    words = line.split(" ")
-    env = {**os.environ, "_CAFFELITE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    return subprocess.run(RUN, env=env, capture_output=True, text=True, check=True).stdout.split()
+@pytest.fixture
+def offered(monkeypatch):
+    """Gives what a shell is offered for the last word of a line, as lines; cword: what the shell says of that word."""
+
+    def lines(line: str, shell: str = "bash", cword: str | None = None) -> list[str]:
+        monkeypatch.setenv("_CAFFELITE_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(line.count(" ")) if cword is None else cword)
+        out = io.TextIOWrapper(io.BytesIO())
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as end:
+            patch.setattr("sys.stdout", out)
+            cli.main([])
+        assert not end.value.code
+        return out.buffer.getvalue().decode().splitlines()
+
+    return lines
 
 
-def completed_by_fish(line: str) -> list[str]:
-    env = {**os.environ, "_CAFFELITE_COMPLETE": "fish_complete", "COMP_WORDS": line, "COMP_CWORD": line.split(" ")[-1]}
-    return subprocess.run(RUN, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def test_options_in_fish():
+def test_options_in_fish(offered):
     for dash in ("-", "--"):
-        (actual,) = completed_by_fish(f"caffelite train {dash}solv")
+        (actual,) = offered(f"caffelite train {dash}solv", "fish", f"{dash}solv")
         assert actual.startswith("plain,--solver")
 
 
 def test_commands():
-    assert completed("caffelite dep") == ["plain,deploy"]
-    assert {"plain,mnist", "plain,digits"} <= set(completed("caffelite dataset "))
+    """In a process, as the shell starts it."""
+    env = {**os.environ, "_CAFFELITE_COMPLETE": "bash_complete", "COMP_WORDS": "caffelite dep", "COMP_CWORD": "1"}
+    assert subprocess.run(RUN, env=env, capture_output=True, text=True, check=True).stdout == "plain,deploy\n"
+
+
+def test_names_of_data_sets(offered):
+    assert {"plain,mnist", "plain,digits"} <= set(offered("caffelite dataset "))
 
 
 @pytest.mark.parametrize("dash", ["-", "--"])
-def test_options(dash):
-    assert completed(f"caffelite train {dash}solv") == ["plain,--solver"]
-    assert "plain,--snapshot" in completed(f"caffelite train {dash}solver x.prototxt {dash}")
+def test_options(offered, dash):
+    assert offered(f"caffelite train {dash}solv") == ["plain,--solver"]
+    assert "plain,--snapshot" in offered(f"caffelite train {dash}solver x.prototxt {dash}")
 
 
-def test_choices_and_files():
-    assert set(completed("caffelite test -phase T")) == {"plain,train", "plain,test"}
+def test_choices_and_files(offered):
+    assert set(offered("caffelite test -phase T")) == {"plain,train", "plain,test"}
     for line in (
         "caffelite train -solver s",
         "caffelite test -model m",
@@ -52,7 +66,7 @@ def test_choices_and_files():
         "caffelite classify -model m.prototxt ",
         "caffelite deploy -out d",
     ):
-        assert re.match(r"file,", completed(line)[0]), line
+        assert re.match(r"file,", offered(line)[0]), line
 
 
 def documented() -> list[str]:

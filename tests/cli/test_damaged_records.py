@@ -28,7 +28,8 @@ def test_damaged_records_of_a_run(folder, call, name, command):
         path.write_text(json.dumps(content.pop("config")))
         (folder / "run_run/run.json").write_text(json.dumps(content))
     for text in texts(json.loads(path.read_text()), every=5 if command[0] == "runs" else 23):
-        gc.collect()  # of nets of runs before: their finalizers find no stack where a text is nested deeply
+        if text.startswith("[["):  # nested so deeply that finalizers, of nets of runs before, find no stack
+            gc.collect()
         path.write_text(text)
         result = call(*command)
         assert result.status in (0, 1, 2), (text, result.err)

@@ -70,7 +70,13 @@ def test_numbers_of_5000_digits(folder, call, number):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize(
-    "words", [["--help"], ["check", LENET], ["summary", "-model", LENET], ["draw", "-model", LENET]]
+    "words",
+    [
+        ["--help"],
+        ["check", LENET],
+        pytest.param(["summary", "-model", LENET], marks=pytest.mark.slow),
+        pytest.param(["draw", "-model", LENET], marks=pytest.mark.slow),
+    ],
 )
 def test_a_full_standard_output_is_a_line(words):
     with open("/dev/full", "w") as full:
@@ -103,7 +109,7 @@ def test_a_disk_that_fails_is_not_called_standard_output(call, monkeypatch, erro
 @pytest.mark.parametrize(
     "words", [["check", LENET], ["summary", "-model", LENET], ["explain", "conv2", "-model", LENET]]
 )
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.slow)])
 def test_a_standard_output_of_another_encoding(words, encoding):
     env = {**os.environ, "PYTHONIOENCODING": encoding, "LANG": "C"}
     done = subprocess.run([*COMMAND, *words], capture_output=True, env=env)

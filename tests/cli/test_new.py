@@ -140,6 +140,7 @@ def test_table_of_labels_becomes_several_answers(call, there):
     assert scores["accuracy of labels"]["value"] > 0.9 and scores["warm"]["samples"] == 12
 
 
+@pytest.mark.slow
 def test_table_of_numbers_becomes_a_regression(call, there):
     def answer(path):
         blue, green, red = cv2.imread(str(path)).mean((0, 1))

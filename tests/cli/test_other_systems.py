@@ -24,8 +24,10 @@ main()
     "words, expected",
     [
         (["train", "-solver", "solver.prototxt"], "Optimization Done"),
-        (["dataset", "shapes", "-images", "20", "-test_images", "10"], "images"),
-        (["plan", "-model", "net.prototxt", "-gpus", "2", "-iterations", "1"], "bottleneck"),
+        pytest.param(["dataset", "shapes", "-images", "20", "-test_images", "10"], "images", marks=pytest.mark.slow),
+        pytest.param(
+            ["plan", "-model", "net.prototxt", "-gpus", "2", "-iterations", "1"], "bottleneck", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_without_what_linux_alone_has(folder, words, expected):
@@ -33,8 +35,8 @@ def test_without_what_linux_alone_has(folder, words, expected):
     assert result.returncode == 0 and expected in result.stdout + result.stderr, result.stderr
 
 
-def test_control_needs_linux(folder):
-    subprocess.run([sys.executable, "-m", "caffelite", "train", "-solver", "solver.prototxt"], check=True)
+def test_control_needs_linux(folder, call):
+    assert call("train", "-solver", "solver.prototxt").ok
     words = [sys.executable, "-c", AS_ON_MACOS, "control", "kill", "run_run"]
     result = subprocess.run(words, capture_output=True, text=True, check=False)
     assert result.returncode == 2 and result.stderr.startswith("caffelite: "), result.stderr

@@ -74,7 +74,9 @@ def test_early_stop(folder, call):
     assert run.iteration < 100 and outcome(folder)["kind"] == "stopped early"
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "number, status", [pytest.param(signal.SIGINT, 0, marks=pytest.mark.slow), (signal.SIGTERM, 143)]
+)
 def test_signals(folder, started, number, status):
     process = started()
     process.send_signal(number)

@@ -66,6 +66,7 @@ def test_effects_of_the_options(folder, endless):
     )
 
 
+@pytest.mark.slow
 def test_a_signal_amid_a_test(folder, endless):
     """A test of a billion batches is broken off."""
     text = (folder / "solver.prototxt").read_text()
@@ -84,6 +85,7 @@ def test_a_signal_while_starting_up(folder, endless):
     assert process.returncode == 0 and "Traceback" not in err and len(states(folder)) == 1
 
 
+@pytest.mark.slow
 def test_sigusr1_ends_with_a_snapshot_and_a_status_of_its_own(folder, endless):
     process = endless()
     process.send_signal(signal.SIGUSR1)
@@ -122,6 +124,7 @@ def test_standard_error_that_is_closed_does_not_end_the_run(folder, endless):
     assert len(states(folder)) in (2, 3), "the end may come within the iteration of the second"
 
 
+@pytest.mark.slow
 def test_streams_closed_from_the_start(folder):
     command = " ".join(f"'{part}'" for part in COMMAND) + " -iterations 3"
     assert os.system(f"{command} 0<&- 1>&- 2>&-") == 0

@@ -184,6 +184,7 @@ def test_a_module_run_imports_nothing_from_the_folder(tmp_path):
     assert done.returncode == 0 and not (tmp_path / "was_imported").exists(), done.stderr
 
 
+@pytest.mark.slow
 def test_processes_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text(PLANTED)
     monkeypatch.chdir(tmp_path)

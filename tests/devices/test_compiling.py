@@ -171,6 +171,7 @@ def test_kernels_of_other_instructions_stay_beside_each_other(tmp_path):
     assert hits == [(0, 1), (0, 2), (1, 2), (1, 2)]
 
 
+@pytest.mark.slow
 def test_compiled_kernels_load_without_numbas_registries():
     """They take half the start of a small command, and only a compilation needs them."""
     program = """

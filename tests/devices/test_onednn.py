@@ -110,6 +110,14 @@ def test_the_wheels_library_is_found_and_0_loads_none():
         assert [wants, sorted({os.path.realpath(m) for m in mapped})] == expected
 
 
+def test_no_compiler_is_asked_where_the_library_is(monkeypatch):
+    """ctypes would start three processes at each start of a training."""
+    engines.with_onednn()  # skips where there is none
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: pytest.fail("a compiler is asked"))
+    with engines.chosen(None):
+        assert onednn.load() is not None
+
+
 def test_a_path_that_is_no_library_is_passed_over(tmp_path):
     path = tmp_path / "libdnnl.so.3"
     path.write_text("not a library")

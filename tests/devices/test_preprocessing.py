@@ -18,7 +18,7 @@ from caffelite.devices.cuda import GPU
 N, C, H, W, h, w = 5, 3, 9, 8, 6, 5
 
 
-@pytest.fixture(params=["one thread", "all threads", "gpu"])
+@pytest.fixture(params=["one thread", "all threads", pytest.param("gpu", marks=pytest.mark.host)])
 def dev(request, monkeypatch):
     if request.param == "all threads":
         monkeypatch.setattr(preprocessing, "SMALL", 0)
@@ -89,6 +89,7 @@ def _numbered(picks, as_is):
     return picks if as_is else np.concatenate([np.arange(N, dtype=np.int32)[:, None], picks[:, 1:]], 1)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("layout", ["channels", "pixels"])
 def test_a_set_that_the_gpu_has_no_room_for(monkeypatch, layout):
     dev = GPU(0, "float32", HostBackend())

@@ -20,10 +20,10 @@ MODELS = Path(__file__).parent.parent.parent / "models"
 IMAGES = "input_param { shape { dim: 2 dim: 6 dim: 7 dim: 8 } }"
 
 
-def exported(document: prototxt.Document, seed: int):
-    """(the net with random weights, its ONNX file)."""
+def exported(document: prototxt.Document, seed: int, dtype: str = "float64"):
+    """(the net with random weights, its ONNX file). dtype: of the net; in float64 no formula is compiled."""
     state = pb.NetState(phase=pb.TEST)
-    plain, bound = (graph.build(document.message, state, document.locate) for _ in range(2))
+    plain, bound, exact = (graph.build(document.message, state, document.locate) for _ in range(3))
     net = Net.of(bound, devices.open_device(), keep=True)
     rng = np.random.default_rng(seed)
     for node in net.graph.nodes:
@@ -32,7 +32,13 @@ def exported(document: prototxt.Document, seed: int):
                 net.dev.upload(param.data, rng.uniform(0.5, 1.5, param.data.shape).astype(np.float32))
             elif i or node.layer.spec.type == "PReLU":
                 net.dev.upload(param.data, rng.normal(0, 0.3, param.data.shape).astype(np.float32))
-    return net, onnx.encode(plain, net)
+    body = onnx.encode(plain, net)
+    if dtype == "float32":
+        return net, body
+    other = Net.of(exact, devices.open_device(None, dtype), keep=True)
+    for mine, its in zip(net.params.blobs, other.params.blobs, strict=True):
+        other.dev.upload(its, net.dev.download(mine))
+    return other, body
 
 
 def text(layers: str, shape: str = IMAGES) -> prototxt.Document:
@@ -44,7 +50,7 @@ LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in ("squeezenet", "
 
 @pytest.mark.parametrize("name", ["lenet", "cifar10_quick", "cifar10_full", *LARGE])
 def test_shipped_nets(name, seed):
-    net, body = exported(prototxt.read_net(MODELS / name / "deploy.prototxt"), seed)
+    net, body = exported(prototxt.read_net(MODELS / name / "deploy.prototxt"), seed, "float32")
     checked = onnx.check(net, body)
     assert set(checked.outputs) == {"prob"}
 
@@ -133,20 +139,24 @@ MANY = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers(name, seed):
+def test_layers(name, dtype, seed):
     layer = LAYERS[name].replace("%s", 'weight_filler { type: "xavier" }')
-    net, body = exported(text(f'layer {{ name: "y" bottom: "x" top: "y" {layer} }}'), seed)
+    net, body = exported(text(f'layer {{ name: "y" bottom: "x" top: "y" {layer} }}'), seed, dtype)
     assert onnx.check(net, body, seed).outputs["y"] < 1e-5
     again = text(f'layer {{ name: "y" bottom: "x" top: "y" {layer} }}', IMAGES.replace("dim: 2", "dim: 5", 1))
-    assert onnx.check(exported(again, seed)[0], body, seed).outputs["y"] < 1e-5, "the batch size is open"
+    assert onnx.check(exported(again, seed, dtype)[0], body, seed).outputs["y"] < 1e-5, "the batch size is open"
 
 
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MANY)
-def test_layers_of_several_blobs(name, seed):
+def test_layers_of_several_blobs(name, dtype, seed):
     layer, tops = MANY[name]
     net, body = exported(
-        text(f'layer {{ name: "y" {layer} {" ".join(f"top: {chr(34)}y{i}{chr(34)}" for i in range(tops))} }}'), seed
+        text(f'layer {{ name: "y" {layer} {" ".join(f"top: {chr(34)}y{i}{chr(34)}" for i in range(tops))} }}'),
+        seed,
+        dtype,
     )
     assert len(onnx.check(net, body, seed).outputs) == tops
 

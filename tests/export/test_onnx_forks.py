@@ -36,9 +36,10 @@ LAYERS = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers(name, seed):
-    net, body = exported(text(f'layer {{ name: "y" bottom: "x" top: "y" {LAYERS[name]} }}', IMAGES), seed)
+def test_layers(name, dtype, seed):
+    net, body = exported(text(f'layer {{ name: "y" bottom: "x" top: "y" {LAYERS[name]} }}', IMAGES), seed, dtype)
     assert onnx.check(net, body, seed).outputs["y"] < 1e-5
 
 
@@ -84,7 +85,7 @@ def test_images_of_any_size(seed):
     document = text(BODY, images(16, 20))
     plain = built(document)
     larger = graph.build(onnx.larger(document.message), pb.NetState(phase=pb.TEST), document.locate)
-    net, _ = exported(document, seed)
+    net, _ = exported(document, seed, "float32")
     body = onnx.encode(plain, net, onnx.free_axes(plain, larger))
     session = onnxruntime.InferenceSession(body, providers=["CPUExecutionProvider"])
     assert [i.shape for i in session.get_inputs()] == [["N", 3, "x_height", "x_width"]]

@@ -60,7 +60,7 @@ def on_a_gpu(text: str) -> Net:
     return Net.of(build(text), GPU(0, "float64", HostBackend()))
 
 
-@pytest.mark.parametrize("make", [bind, on_a_gpu])
+@pytest.mark.parametrize("make", [bind, pytest.param(on_a_gpu, marks=pytest.mark.host)])
 def test_forward_and_gradient(make, write):
     text = judged(layer(write(SQUARE), "Square", more='param_str: "0.5"'))
     net, x, t = make(text), np.arange(6.0).reshape(2, 3) - 2, np.ones((2, 3))

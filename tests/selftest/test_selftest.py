@@ -124,6 +124,7 @@ def test_convolutions_by_cudnns_plans(monkeypatch, precision, refused):
     assert ('layer "some_layer": cuDNN has no plan' in row.detail) == refused, row.detail
 
 
+@pytest.mark.host
 def test_wrong_products_fail_their_rows_alone(small):
     checks = [c for c in layers.CHECKS if c.__doc__.startswith(("matrix products", "kernels: softmax"))]
     actual = rows(on_host(Spoilt), *checks)

@@ -19,6 +19,7 @@ def device():
     return GPU(0, "float32", HostBackend())
 
 
+@pytest.mark.host
 def test_another_data_set_on_the_device_is_read(device):
     """A graph that was captured with one set on the device is not launched for the next."""
     context = device.make_context()

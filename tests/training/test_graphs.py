@@ -96,6 +96,7 @@ def test_weight_gradients_run_on_a_side_stream(folder, train, aside, precision):
     assert np.isfinite(actual[1]).all()
 
 
+@pytest.mark.host
 def test_resume_is_exact(folder, train, device):
     whole = trained(train, device, SOLVER)
     train(SOLVER, stop_at=20)
@@ -116,6 +117,7 @@ def test_large_outputs_are_read_in_small_groups(folder, train, device, monkeypat
     assert {len(ring) for ring in run.solver.tests[0][0]._rings} == {max(1, room // 2)}
 
 
+@pytest.mark.host
 def test_other_images_on_the_device_are_another_signature(folder, train, device):
     """Graphs that read the earlier ones are not launched."""
     (folder / "standing.prototxt").write_text(STANDING)

@@ -151,6 +151,7 @@ def test_resume_warns_of_a_changed_configuration(folder, train):
     assert any("no exact continuation" in line for line in changed.log)
 
 
+@pytest.mark.host
 def test_resume_warns_of_another_precision(folder, train):
     train(SOLVER + SEED, device=GPU(0, "float32", HostBackend()))
     resumed = train(SOLVER + SEED, resume="run_iter_7.solverstate")

@@ -19,7 +19,10 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "x" bottom: "t" top: "loss"
 """
 
 
-@pytest.mark.parametrize("open_it", [open_device, lambda: GPU(0, "float32", HostBackend())], ids=["cpu", "host"])
+ON_HOST = pytest.param(lambda: GPU(0, "float32", HostBackend()), marks=pytest.mark.host, id="host")
+
+
+@pytest.mark.parametrize("open_it", [pytest.param(open_device, id="cpu"), ON_HOST])
 def test_batches_are_weighted_by_their_labels(open_it, seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(3, 4, 3)).astype("f4")

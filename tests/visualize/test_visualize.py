@@ -1,6 +1,8 @@
 """Pictures of what a net has learned: the numbers behind them, and `caffelite visualize`."""
 
+import itertools
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 
 import cv2
@@ -168,28 +170,35 @@ def test_filters_keep_their_shape(folder):
 # The command
 
 
-@pytest.mark.parametrize("form, start", [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("filters", "-weights", "net_iter_3.caffemodel"),
-        ("filters", "-weights", "net_iter_3.caffemodel", "-layer", "ip"),
-        ("activations", "image.png", "-model", "net.prototxt"),
-        ("activations", "image.png", "-model", "net.prototxt", "-layer", "ip"),
-        ("saliency", "image.png", "-model", "net.prototxt", "-class", "dog", "-class", "2", "-samples", 2),
-        ("gradcam", "image.png", "-model", "net.prototxt", "-top", 2, "-layer", "conv"),
-        ("features", "-model", "data.prototxt", "-weights", "net_iter_3.caffemodel", "-blob", "x", "-method", "pca"),
-        ("parameters", "net_iter_3.caffemodel", "net_iter_6.caffemodel"),
-    ],
-)
-def test_every_picture_in_every_format(folder, monkeypatch, arguments, form, start):
+PICTURES = [
+    ("filters", "-weights", "net_iter_3.caffemodel"),
+    ("filters", "-weights", "net_iter_3.caffemodel", "-layer", "ip"),
+    ("activations", "image.png", "-model", "net.prototxt"),
+    ("activations", "image.png", "-model", "net.prototxt", "-layer", "ip"),
+    ("saliency", "image.png", "-model", "net.prototxt", "-class", "dog", "-class", "2", "-samples", 2),
+    ("gradcam", "image.png", "-model", "net.prototxt", "-top", 2, "-layer", "conv"),
+    ("features", "-model", "data.prototxt", "-weights", "net_iter_3.caffemodel", "-blob", "x", "-method", "pca"),
+    ("parameters", "net_iter_3.caffemodel", "net_iter_6.caffemodel"),
+]
+FORMATS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
+
+
+def in_every_format() -> Iterator:
+    """Each picture and format; in the first tier each picture once, and each format."""
+    for number, (picture, form) in enumerate(itertools.product(PICTURES, FORMATS)):
+        first = number % len(FORMATS) == number // len(FORMATS) % len(FORMATS)
+        yield pytest.param(picture, form, marks=() if first else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("arguments, form", list(in_every_format()))
+def test_every_picture_in_every_format(folder, arguments, form):
     if arguments[0] == "features":
         text = DATA.replace("rows.txt", str(folder / "rows.txt"))
         (folder / "data.prototxt").write_text(text)
         net = open_net(prototxt.read_net("data.prototxt"), devices.open_device(), 1)
         save(net, folder / "net_iter_3.caffemodel")
     assert run(*arguments, "-out", f"picture.{form}") == 0
-    assert (folder / f"picture.{form}").read_bytes().startswith(start)
+    assert (folder / f"picture.{form}").read_bytes().startswith(FORMATS[form])
 
 
 def test_captions_name_class_and_probability(folder):

@@ -230,7 +230,8 @@ _UPDATE = _Loop(
     distinct=True,
 )
 
-# Each thread has columns of its own; ``gradient__`` holds the gradient of a few rows of a block of them.
+# Each thread has columns of its own; ``gradient__`` holds the gradient of a few rows of a block of them. Rows are
+# copied by loops: an assignment of arrays takes two seconds to compile, for the text of its error, and is slower.
 _ROWS_UPDATE = _Loop(
     "x__, dy__, rate, decay, scale__, space__",
     "space__.shape[0]",
@@ -242,7 +243,10 @@ _ROWS_UPDATE = _Loop(
         end__ = (t__ + 1) * tiles__ // threads__ * TILE__
         for k__ in range(t__ * tiles__ // threads__ * TILE__, end__, BLOCK__):
             width__ = min(BLOCK__, end__ - k__)
-            left__[:, :width__] = x__[:, k__:k__ + width__]
+            for n__ in range(rows__):
+                to_row__, from_row__ = left__[n__, :width__], x__[n__, k__:k__ + width__]
+                for i__ in range(width__):
+                    to_row__[i__] = from_row__[i__]
             for n__ in range(0, dy__.shape[1], ROWS__):
                 place__ = n__ * line__ + k__ * 4
                 for tile__ in range(0, width__ * 4, TILE__ * 4):

@@ -15,6 +15,8 @@ import logging
 import os
 import sys
 import weakref
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
 from operator import is_
 from pathlib import Path
@@ -51,19 +53,16 @@ class _Argument(ct.Structure):
     _fields_ = [("kind", ct.c_int), ("memory", _pointer)]
 
 
-def _paths() -> list[str]:
-    """Where the library may be, the likeliest place first."""
-    name, paths = "libdnnl.so.3", []
-    try:
-        paths += [str(f.locate()) for f in metadata.files("onednn-cpu-gomp") or () if f.name == name]
-    except metadata.PackageNotFoundError:
-        pass
-    paths += [
-        str(path)
-        for path in [Path(sys.prefix) / "lib" / name, Path(sys.prefix) / "lib" / "libdnnl.3.dylib"]
-        if path.exists()
-    ]
-    return [*paths, name, *filter(None, [ctypes.util.find_library("dnnl")])]
+def _paths() -> Iterator[str]:
+    """Where the library may be, the likeliest place first; for the last one ctypes asks compilers."""
+    name = "libdnnl.so.3"
+    with suppress(metadata.PackageNotFoundError):
+        yield from (str(f.locate()) for f in metadata.files("onednn-cpu-gomp") or () if f.name == name)
+    for path in (Path(sys.prefix) / "lib" / name, Path(sys.prefix) / "lib" / "libdnnl.3.dylib"):
+        if path.exists():
+            yield str(path)
+    yield name
+    yield from filter(None, [ctypes.util.find_library("dnnl")])
 
 
 @functools.cache

@@ -18,7 +18,9 @@ def _names_row(index, rows):
 def _take_forward(first, last, table, index, out):
     for i in range(first, last):
         if _names_row(index[i], table.shape[0]):
-            out[i] = table[int(index[i])]
+            target, source = out[i], table[int(index[i])]
+            for w in range(target.size):  # an assignment of arrays takes two seconds to compile, for its error's text
+                target[w] = source[w]
         else:
             out[i] = 0
 
