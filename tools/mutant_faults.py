@@ -18,7 +18,7 @@ WEIGHTS = {"lock": 3}  # few modules have any
 PARTS = {"net": 5, "layers": 5, "training": 5, "devices/cpu": 4, "data": 4, "parallel": 3, "": 4}
 LEFT_OUT = "devices/cuda/", "caffelite_pb2.py"  # what needs a GPU, what is generated
 KERNELS, KERNEL_SHARE = "devices/cpu/kernels/", 0.3
-COMPILED = {"kernel", "body", "loop", "exact", "njit", "overload", "intrinsic"}  # marks of functions that Numba compiles
+COMPILED = {"kernel", "body", "loop", "exact", "njit", "overload", "intrinsic"}  # by Numba
 
 _TURNED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 _TURNED |= {"is": "is not", "is not": "is", "in": "not in", "not in": "in"}
