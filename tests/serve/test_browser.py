@@ -145,6 +145,7 @@ def test_zoom_is_shared_and_kept_in_the_address(browser, server):
 
 def test_layers_open_by_a_click(browser, server):
     with opened(browser, server, "/run?folder=first_run") as page:
+        page.wait_for_selector("#chart .main-svg")  # which moves the net down
         page.click("#net [data-layer=conv]")
         page.wait_for_selector("#layer img")
         text = page.inner_text("#layer")
