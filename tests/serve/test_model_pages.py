@@ -276,6 +276,7 @@ def test_images_come_from_files_the_clipboard_and_a_camera(tab, deployed, drawin
 @pytest.mark.browser
 def test_a_layer_shows_its_output_for_a_sample(site, tab, client, deployed):
     tab.goto("/run?folder=digits_run")
+    tab.wait_for_selector("#chart .main-svg")  # which moves the net down
     tab.click("#net [data-layer=conv]")
     tab.locator("#activations .thumbs button").nth(3).click()
     tab.wait_for_selector("#activations > img[alt='Output of conv']:not([hidden])")
