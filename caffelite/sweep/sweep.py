@@ -290,6 +290,10 @@ def compared_score(config: SweepConfig) -> Score:
     if not tests:
         remedy = "give the solver test_iter and test_interval, and the net a TEST phase"
         raise locate.error("a sweep compares scores of a test net, and this solver has none", remedy=remedy)
+    if 0 < p.max_iter < p.test_interval and not epochs.given(p):
+        expected, remedy = f"1 to {p.max_iter}, which is max_iter", "set it: -set test_interval=N"
+        what = "no test follows training, and a sweep compares tests"
+        raise locate.error(what, "test_interval", expected=expected, found=p.test_interval, remedy=remedy)
     Overrides(config.base.overrides).nets([nets.train_net(p, locate, config.base.level, config.base.stages), *tests])
     known: dict[str, tuple[int, bool]] = {}
     for i, spec in enumerate(tests):

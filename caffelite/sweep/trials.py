@@ -117,16 +117,16 @@ class Trial:
         if not complete and not early and (done < rung or untested):
             return None
         value = _taken(list(tests.values()), score)
-        reason = f"no test with a finite {score.name}" if value is None else ""
+        reason = f"no test with a finite {score.name} after training" if value is None else ""
         return TrialResult(value, min(done, rung), status.state, reason)
 
     def _tests(self, score: Score, rung: int) -> dict[int, float]:
-        """The values of the tests until a rung, by iteration."""
+        """The values of the tests until a rung, by iteration, without the one before training."""
         try:
             rows = history.read_tests(self.run_folder).get(score.net, [])
         except CaffeliteError:
             return {}
-        rows = [row for row in rows if score.name in row.values and row.iteration <= rung]
+        rows = [row for row in rows if score.name in row.values and 0 < row.iteration <= rung]
         return {row.iteration: row.values[score.name] for row in rows}
 
 

@@ -216,6 +216,7 @@ def test_a_trial_of_an_earlier_session_runs_again(folder):
         (("-set", "base_lr=log(0.1,0.2)"), "-random N"),
         (("-set", "base_lr=0.1,0.2", "-set", "test_iter="), "has none"),
         ((), "several values"),
+        (("-set", "base_lr=1,2", "-set", "max_iter=60", "-set", "test_interval=100"), "no test follows training"),
     ],
 )
 def test_mistakes_are_reported_before_the_first_trial(folder, call, options, message):
