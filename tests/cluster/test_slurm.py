@@ -200,7 +200,8 @@ def test_the_script_of_the_page_is_requeued_on_its_signal(cluster, root, referen
 
 
 def sweep_words(*words: str) -> list[str]:
-    return ["sweep", "-solver", "solvers/digits_solver.prototxt", "-set", "test_iter=1", "-set", "test_interval=10", *words]
+    tests = "-set", "test_iter=1", "-set", "test_interval=10"
+    return ["sweep", "-solver", "solvers/digits_solver.prototxt", *tests, *words]
 
 
 def test_a_sweep_over_three_nodes_has_the_results_of_one_here(cluster, root):
