@@ -137,7 +137,7 @@ class Volumes:
     """The images of x (N, C, D..., H, W) as convolutions over (H, W) read them: for each output along D... one image
     whose channels are those of all images that its window meets.
 
-    ``images`` (N, O..., groups, places, C / groups, H, W), places: of the kernel along D... . Where they would take
+    ``images`` (N, O..., groups, positions, C / groups, H, W), positions: of the kernel along D... . Where they take
     more than ``LIMIT`` bytes, they are made in ``chunks`` of the outputs along the first of these axes.
     """
 
@@ -145,13 +145,13 @@ class Volumes:
 
     def __init__(self, dev: Device, x: Shape, out: Shape, window: Window, groups: int = 1):
         self.dev, lead = dev, len(x) - 4
-        self.flat, self.places = flat(window), math.prod(window.kernel[:lead])
-        inner = groups, self.places, x[1] // groups, *x[-2:]
+        self.flat, self.positions = flat(window), math.prod(window.kernel[:lead])
+        inner = groups, self.positions, x[1] // groups, *x[-2:]
         size = 4 * x[0] * math.prod(out[1:lead]) * math.prod(inner)
         step = max(n for n in range(1, out[0] + 1) if out[0] % n == 0 and (n == 1 or n * size <= self.LIMIT))
         self.out = step, *out[1:lead]
         self.images = dev.empty((x[0], *self.out, *inner))
-        self.batch, self.channels = x[0] * math.prod(self.out), x[1] * self.places
+        self.batch, self.channels = x[0] * math.prod(self.out), x[1] * self.positions
         self.x = x[0], groups, x[1] // groups, *x[2:]
         # (N, O..., groups, C, H, W) → (N, groups, C, O..., H, W)
         self.swap = 0, lead + 1, lead + 2, *range(1, lead + 1), lead + 3, lead + 4
@@ -160,7 +160,7 @@ class Volumes:
         ]
 
     def _offsets(self, x: Shape, first: int, window: Window) -> list[tuple[int, tuple, tuple]]:
-        """(place in the kernel, the images of x that it meets, their outputs) of a chunk of outputs from ``first``."""
+        """(position in the kernel, the images of x that it meets, their outputs) of a chunk of outputs from ``first``."""
         lead, starts = len(self.out), (first, *[0] * (len(self.out) - 1))
         per_axis = zip(x[2:-2], starts, self.out, *(v[:lead] for v in window), strict=True)
         axes = [
@@ -180,20 +180,20 @@ class Volumes:
         return slice(first * stride + shift, (last - 1) * stride + shift + 1, stride), slice(first, last)
 
     def _views(self, x: Array, offsets: list) -> Iterator[tuple[Array, Array]]:
-        """(images of x, where they are in ``images``) of each place of the kernel."""
+        """(images of x, where they are in ``images``) of each position in the kernel."""
         x, before = x.reshape(self.x), (slice(None),) * (len(self.out) + 2)
         for i, met, outs in offsets:
             yield x[met], self.images[(*before, i)].transpose(self.swap)[outs]
 
     def collect(self, x: Array, offsets: list) -> None:
         self.dev.fill(self.images, 0)
-        for image, place in self._views(x, offsets):
-            self.dev.assign(image, place)
+        for image, copy in self._views(x, offsets):
+            self.dev.assign(image, copy)
 
     def scatter(self, dx: Array, offsets: list) -> None:
         """Adds the gradient of the images to that of x."""
-        for image, place in self._views(dx, offsets):
-            self.dev.add(place, image)
+        for image, copy in self._views(dx, offsets):
+            self.dev.add(copy, image)
 
 
 class VolumeConvolution(Volumes):
@@ -202,10 +202,10 @@ class VolumeConvolution(Volumes):
     def __init__(self, dev: Device, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
         super().__init__(dev, x, y[2:], window, groups)
         lead, self.y = len(self.out), y
-        self.w = y[1], x[1] // groups, self.places, *self.flat.kernel
+        self.w = y[1], x[1] // groups, self.positions, *self.flat.kernel
         self.rows = dev.empty((x[0], *self.out, y[1], *y[-2:]))
         self.back = 0, lead + 1, *range(1, lead + 1), lead + 2, lead + 3  # (N, O..., M, H, W) → (N, M, O..., H, W)
-        self.kernel = dev.empty((y[1], self.places, x[1] // groups, *self.flat.kernel))
+        self.kernel = dev.empty((y[1], self.positions, x[1] // groups, *self.flat.kernel))
         self.dkernel = dev.empty(self.kernel.shape)
         images, rows = (self.batch, self.channels, *x[-2:]), (self.batch, y[1], *y[-2:])
         self.op = dev.build(ops.Convolution(images, rows, self.flat, groups, name=name))
@@ -231,8 +231,8 @@ class VolumeConvolution(Volumes):
                 self.op.backward(self.images, self.kernel, self.rows, self.images, None, None)
                 self.scatter(dx, offsets)
         if dw is not None:
-            place = self.dev.add if add_w else self.dev.assign
-            place(self.dkernel.swapaxes(1, 2), dw.reshape(self.w))
+            store = self.dev.add if add_w else self.dev.assign
+            store(self.dkernel.swapaxes(1, 2), dw.reshape(self.w))
 
 
 class VolumeColumns(Volumes):
@@ -242,10 +242,10 @@ class VolumeColumns(Volumes):
         super().__init__(dev, x, out, window)
         self.op, lead = dev.build(ops.Im2col((self.batch, self.channels, *x[-2:]), self.flat)), len(self.out)
         area = math.prod(self.flat.kernel)
-        self.columns = dev.empty((x[0], *self.out, self.places, x[1], area, *out[-2:]))
-        # (N, O..., places, C, k, OH, OW) → (N, C, places, k, O..., OH, OW)
+        self.columns = dev.empty((x[0], *self.out, self.positions, x[1], area, *out[-2:]))
+        # (N, O..., positions, C, k, OH, OW) → (N, C, positions, k, O..., OH, OW)
         self.deal = 0, lead + 2, lead + 1, lead + 3, *range(1, lead + 1), lead + 4, lead + 5
-        self.whole = x[0], x[1], self.places, area, *out
+        self.whole = x[0], x[1], self.positions, area, *out
 
     def forward(self, x, columns) -> None:
         for outs, offsets in self.chunks:

@@ -110,8 +110,8 @@ class Priors(Layer):
         explicit = (p.step_h, p.step_w) if p.step_h else (p.step, p.step) if p.step else image / np.array(self.map_size)
         steps = np.array(explicit)
         rows, columns = ((np.arange(n) + p.offset) * step for n, step in zip(self.map_size, steps, strict=True))
-        places = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2)
-        centers = np.concatenate([places + self.fixed[:, 2:], places + self.shifts * steps[::-1]], 1)
+        cells = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2)
+        centers = np.concatenate([cells + self.fixed[:, 2:], cells + self.shifts * steps[::-1]], 1)
         sides = np.concatenate([self.fixed[:, :2], self.sizes]) / 2
         boxes = np.concatenate([centers - sides, centers + sides], -1) / np.tile(image[::-1], 2)
         cut = boxes[:, : len(self.fixed)]
