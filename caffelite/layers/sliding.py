@@ -160,7 +160,7 @@ class Volumes:
         ]
 
     def _offsets(self, x: Shape, first: int, window: Window) -> list[tuple[int, tuple, tuple]]:
-        """(position in the kernel, the images of x that it meets, their outputs) of a chunk of outputs from ``first``."""
+        """(position in the kernel, images of x that it meets, their outputs) of a chunk of outputs from ``first``."""
         lead, starts = len(self.out), (first, *[0] * (len(self.out) - 1))
         per_axis = zip(x[2:-2], starts, self.out, *(v[:lead] for v in window), strict=True)
         axes = [
