@@ -128,8 +128,8 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
     second top of MAX: the winners' places in their planes, h·W + w. AVE divides by the window clipped to the padded
     image. global_pooling: one window, the image. kernel_size, stride and pad may be given once for each axis. Defaults:
     MAX, stride 1, pad 0. Errors: a kernel that is larger than the padded image by the stride or more, a pad as large as
-    the kernel, a pad for STOCHASTIC; STOCHASTIC or a second top over three axes. As in Caffe; over three axes as in
-    yulequan/3D-Caffe and naibaf7/caffe.
+    the kernel, a pad for STOCHASTIC; STOCHASTIC or a second top over three axes. As in Caffe; over three axes by the
+    same rules, MAX as in naibaf7/caffe.
     """
 
     field = "pooling_param"
