@@ -8,7 +8,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.data import open_source
-from caffelite.data.writers import open_lmdb
+from caffelite.data.writers import open_lmdb, write_hdf5
 from caffelite.errors import NOWHERE
 
 WINDOWS = "# 0\n0.png\n3\n12\n10\n2\n1 0.9 1 1 5 6\n0 0.1 0 0 3 3\n"
@@ -71,3 +71,12 @@ def test_a_changed_record_with_boxes_is_noticed():
             put([(b"0", record.SerializeToString())])
         actual.append(facts("AnnotatedData", "data_param { source: 'db' backend: LMDB batch_size: 1 }"))
     assert actual[0] == actual[1] and actual[0]["content"] != actual[2]["content"]
+
+
+def test_classes_of_tables_are_counted(tmp_path):
+    """Of all rows, where the files stay in memory."""
+    for name, labels in (("a.h5", [0, 1, 1]), ("b.h5", [1])):
+        write_hdf5(tmp_path / name, {"data": np.zeros((len(labels), 2)), "label": np.array(labels)})
+    (tmp_path / "list").write_text("a.h5\nb.h5\n")
+    known = facts("HDF5Data", "hdf5_data_param { source: 'list' batch_size: 1 }")
+    assert known['values of "label"'] == "1 of 0, 3 of 1"

@@ -199,3 +199,15 @@ def test_one_graph_runs_on_several_devices():
     for others in actual[1:]:
         for one, other in zip(actual[0], others, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("operation", ["SUM", "PROD", "MAX"])
+def test_a_fused_relu_changes_no_result(operation):
+    text = inputs(a=(3, 4), b=(3, 4)) + wired("Eltwise", "a b", "c", f"operation: {operation}")
+    graph = build(text + wired("ReLU", "c", "c", name="relu") + wired("EuclideanLoss", "c b", "loss"))
+    arrays = dict(zip("ab", np.random.default_rng(1).normal(size=(2, 3, 4)), strict=True))
+    dev, results = open_device(), []
+    for fuse in (True, False):
+        net = Net(compile(graph, dev.traits, Options(fuse=fuse)), dev)
+        results.append(run(net, **arrays))
+    assert results[0] == pytest.approx(results[1], rel=1e-6)

@@ -115,11 +115,19 @@ def test_a_high_rate_is_reported_as_the_cause(folder, train, device):
     error = fails(train, SOLVER.replace("0.05", "1e15").replace("12", "100").replace("snapshot: 4", "snapshot: 0"))
     report = error.report
     assert report.iteration < 20 and report.norms[-2][1] > report.norms[0][1]
+    assert report.norms[-1].iteration == report.iteration
     assert any("the rate is too high: the loss grew" in cause for cause in report.causes[:2])
     model = weights.read_model(folder / f"run_fault_iter_{report.iteration}/fault_iter_{report.iteration}.caffemodel")
     assert all(np.isfinite(blob).all() for blobs in model.values() for blob in blobs)
     seen = list(replay.replay(folder / f"run_fault_iter_{report.iteration}", device))
     assert next(one for one in seen if one.bad).layer == report.first.layer
+
+
+def test_inputs_that_are_not_scaled_are_named(folder, train):
+    pixels = LOG.replace('type: "gaussian"', "value: 200").replace("power: 0.5 shift: 0", "power: 20")
+    (folder / "pixels.prototxt").write_text(pixels)
+    causes = fails(train, SOLVER.replace("plain", "pixels")).report.causes
+    assert any('inputs are large: top "x" reaches 200; scale them' in cause for cause in causes)
 
 
 def test_only_the_gradient_is_not_finite(folder, train):
