@@ -11,6 +11,7 @@ from layer_row import Source
 from rows_sequences import FED, IN_MEMORY, ROWS
 from textnet import bind, build, feed, forward, layer, mistakes
 
+from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
 from caffelite.training.complete_nets import CompleteNets
 
@@ -102,12 +103,10 @@ def test_hdf5_output_on_a_full_disk(rng, tmp_path, room, batches):
 
 
 def test_each_of_several_processes_has_a_file(tmp_path):
-    graph = build(next(r for r in ROWS if r.kind == "HDF5Output").text().replace("out.h5", f"{tmp_path}/out.h5"))
-    layer = graph.nodes[-1].layer
+    text = next(r for r in ROWS if r.kind == "HDF5Output").text().replace("out.h5", f"{tmp_path}/out.h5")
     for rank, ranks, name in ((0, 1, "out.h5"), (1, 2, "out_rank1.h5")):
-        layer.setup()
-        CompleteNets(SimpleNamespace(data=SimpleNamespace(rank=rank, size=ranks))).name_files(graph)
-        assert layer.path == tmp_path / name
+        nets = CompleteNets(SimpleNamespace(data=SimpleNamespace(rank=rank, size=ranks)))
+        assert nets.open(build(text), open_device()).graph.nodes[-1].layer.path == tmp_path / name
 
 
 def test_more_tops_than_a_source_fills():
