@@ -92,14 +92,13 @@ def _starting_outputs(graph: Graph, all_gradients: bool) -> set[Value]:
 
 
 def _keep_below_losses(graph: Graph, starts: set[Value], refused: Refused, mistakes: Collector) -> None:
-    """Unmarks the nodes without a loss above them."""
+    """Unmarks the gradients of nodes without a loss above them."""
     below = set(starts)
     for node in reversed(graph.nodes):
         contributes = any(node.loss_weights) or any(top in below for top in node.tops)
         if contributes:
             _check(node, refused.get(node, []), mistakes)
-        node.backward = node.backward and contributes
-        node.gradient_to = [w and node.backward for w in node.gradient_to]
+        node.gradient_to = [w and node.backward and contributes for w in node.gradient_to]
         below.update(b for b, w in zip(node.bottoms, node.gradient_to, strict=True) if w)
 
 
