@@ -156,3 +156,21 @@ def test_all_threads_are_active_after_a_pass(dev, monkeypatch):
     monkeypatch.setattr(dev.inference, "limit", lambda threads: active.append(threads))
     output(net)
     assert set(active[:-1]) == {1} and active[-1] == dev.threads
+
+
+def test_small_convolutions_become_one_call(dev, monkeypatch):
+    """From the second pass on, a depthwise one with a ReLU too."""
+    text, joined = inputs(data=(2, 24, 9, 8)), []
+    for name, below, outputs, more in (("a", "data", 32, ""), ("b", "a", 32, "group: 32"), ("c", "b", 16, "")):
+        text += convolution(name, below, outputs, f"kernel_size: 3 pad: 1 {more}") + behind("ReLU", f"r{name}", name)
+    build_call = dev.inference.joined
+    monkeypatch.setattr(dev.inference, "joined", lambda steps: joined.append(len(steps)) or build_call(steps))
+    net = bind(text, "TEST", dev=dev)
+    net.set_inputs(data=np.random.default_rng(1).standard_normal((2, 24, 9, 8)).astype(np.float32))
+    results = []
+    for _ in range(2):
+        net.blobs["c"][...] = 7
+        net.forward()
+        results.append(net.blobs["c"].copy())
+    assert 3 in joined
+    np.testing.assert_array_equal(*results)
