@@ -211,3 +211,18 @@ def test_a_fused_relu_changes_no_result(operation):
         net = Net(compile(graph, dev.traits, Options(fuse=fuse)), dev)
         results.append(run(net, **arrays))
     assert results[0] == pytest.approx(results[1], rel=1e-6)
+
+
+@pytest.mark.host
+def test_mean_of_a_chunk_of_a_concatenation():
+    """Whose numbers do not follow each other in memory."""
+    text = inputs(data=(2, 16, 6, 6))
+    for name in ("a", "b"):
+        text += wired("Convolution", "data", name, f"num_output: 16 kernel_size: 1 {FILL}")
+    dev = engines.Host()
+    net = Net(compile(build(text + wired("Concat", "a b", "c"), "TEST"), dev.traits), dev, seed=3)
+    net.set_inputs(data=np.random.default_rng(1).normal(size=(2, 16, 6, 6)))
+    net.forward()
+    chunk = next(array for value, array in net.data.items() if value.name == "b")
+    assert not chunk.flags.c_contiguous
+    assert net.mean_abs(chunk) == pytest.approx(np.abs(net.blobs["b"]).mean(), rel=1e-6)
