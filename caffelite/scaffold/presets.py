@@ -39,6 +39,7 @@ PRESETS = {
 }
 SMALL_SIDE, MEDIUM_SIDE = 48, 64
 MANY = 5_000  # training images from which a deep net pays
+FEW_PHOTOGRAPHS = 1_000  # training images below which trained weights help with what CIFAR-10 resembles
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,9 @@ def choose(side: int, color: bool, count: int) -> Chosen:
         why = f"gray images of {side} pixels, as LeNet was made for"
         return Chosen(PRESETS["lenet"], min(side, 28) if side < 28 else 28, why)
     if side <= SMALL_SIDE:
-        return Chosen(PRESETS["cifar10_full"], 32, f"color images of about {side} pixels, as CIFAR-10's are")
+        why = f"color images of about {side} pixels, as CIFAR-10's are"
+        better = "; for so few photographs -weights cifar10_resnet does better" if count < FEW_PHOTOGRAPHS else ""
+        return Chosen(PRESETS["cifar10_full"], 32, why + better)
     if count < MANY:
         why = f"only {count} training images: a small net on {MEDIUM_SIDE} pixels overfits less than a deep one"
         return Chosen(PRESETS["cifar10_full"], MEDIUM_SIDE, f"{why}; better still are trained weights, -weights FILE")
