@@ -1,9 +1,10 @@
 """Makes the folder of a net that ships with weights, caffelite/zoo/weights/NAME, of a finished run: weights in float16,
 a deploy net, labels, pictures, the records of the run without paths and log, and a card with the score and digests.
 
-Usage: python tools/ship_weights.py NAME RECIPE RUN WEIGHTS --data TEXT --labels a,b,c [--pictures FOLDER]
+Usage: python tools/ship_weights.py NAME RECIPE RUN WEIGHTS --data TEXT [--labels a,b,c] [--pictures FOLDER]
 in the folder with the data that the net reads. The recipe's net is tested twice, with float32 and with the stored
-weights; both scores are printed.
+weights; both scores are printed. Large blobs have the precision of bfloat16, so that a wheel, which is compressed, is a
+fifth smaller.
 """
 
 import argparse
@@ -23,7 +24,15 @@ from caffelite.zoo import catalog, trained
 
 RAW_DATA_TYPE, RAW_DATA, FLOAT16 = 10, 12, 2  # of NVCaffe's BlobProto
 SMALL = 4096  # values of a blob that stays float32: biases and statistics
+DIGITS = 8  # binary, of the other values
 RECORDS = ("run.json", "net.prototxt", "solver.prototxt", "losses.f32", "metrics.csv")
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """Values in float16 with DIGITS binary digits, rounded to the nearest, half to even."""
+    bits, dropped = values.astype("<f2").view(np.uint16).astype(np.uint32), 11 - DIGITS
+    bits += (1 << (dropped - 1)) - 1 + (bits >> dropped & 1)
+    return (bits >> dropped << dropped).astype("<u2").view("<f2")
 
 
 def half_blob(values: np.ndarray) -> bytes:
@@ -32,7 +41,7 @@ def half_blob(values: np.ndarray) -> bytes:
         return weights.encode_blob(values)
     shape = caffemodel.field_bytes(7, pb.BlobShape(dim=values.shape).SerializeToString())
     kind = caffemodel.tag_bytes(RAW_DATA_TYPE, caffemodel.VARINT) + caffemodel.varint_bytes(FLOAT16)
-    return shape + kind + caffemodel.field_bytes(RAW_DATA, values.astype("<f2").tobytes())
+    return shape + kind + caffemodel.field_bytes(RAW_DATA, rounded(values).tobytes())
 
 
 def half(model: Path) -> bytes:
@@ -85,8 +94,9 @@ def main() -> None:
     for name in ("name", "recipe", "run", "weights"):
         parser.add_argument(name, type=str if name in ("name", "recipe") else Path)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--labels", required=True)
+    parser.add_argument("--labels", help="of the net that is deployed")
     parser.add_argument("--pictures", type=Path, help="a folder of class folders")
+    parser.add_argument("--transform", default="", help="transform_param of pictures, where the recipe's data has none")
     parser.add_argument("--score", default="accuracy")
     parser.add_argument("--deployed", type=Path, help="the net to deploy, where it is not the recipe's")
     args = parser.parse_args()
@@ -95,12 +105,16 @@ def main() -> None:
     folder.mkdir(parents=True)
     model = folder / f"{args.name}.caffemodel"
     model.write_bytes(half(args.weights))
-    (folder / "labels.txt").write_text("".join(f"{label}\n" for label in args.labels.split(",")))
-    command = copy_records(args.run, folder / "run")
-    options = ["-labels", str(folder / "labels.txt"), "-out", str(folder / "deploy.prototxt"), "-force"]
+    command, options = copy_records(args.run, folder / "run"), ["-out", str(folder / "deploy.prototxt"), "-force"]
+    if args.labels:
+        (folder / "labels.txt").write_text("".join(f"{label}\n" for label in args.labels.split(",")))
+        options += ["-labels", str(folder / "labels.txt")]
     caffelite("deploy", "-model", str(args.deployed or recipe.net), "-weights", str(model), *options)
     deploy = folder / catalog.DEPLOY
-    deploy.write_text(deploy.read_text().replace(f"{trained.FOLDER.parent}/", ""))
+    text = deploy.read_text().replace(f"{trained.FOLDER.parent}/", "")
+    if args.transform:
+        text = text.replace("  input_param {", f"  transform_param {{ {args.transform} }}\n  input_param {{", 1)
+    deploy.write_text(text)
     if args.pictures:
         shutil.copytree(args.pictures, folder / "pictures")
     batches = prototxt.read_solver(recipe.solver).message.test_iter[0]

@@ -126,7 +126,8 @@ def classify(
     A net that ends in DetectionOutput, RoIDetectionOutput, YoloDetectionOutput or Yolov3DetectionOutput, or in the
     rois, cls_prob and bbox_pred of Faster R-CNN, detects objects instead: each is listed with score, class and box
     (xmin, ymin, xmax, ymax) in pixels, and -annotate draws the boxes. A net with scores for each pixel prints the
-    share of each class in an image; -annotate colors the pixels by their classes.
+    share of each class in an image; -annotate colors the pixels by their classes. A net that ends in
+    CTCGreedyDecoder reads a line of text in each image; labels are its letters, with or without the blank.
 
     If one of several images cannot be read, it is reported, the others are classified, and the exit status is 1.
 
@@ -141,6 +142,7 @@ def classify(
     from .. import prototxt
     from ..deploy.classify import Classifier, gather
     from ..deploy.detect import Detector, detects
+    from ..deploy.read import Reader, reads
     from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
     from ..zoo import trained
@@ -152,7 +154,10 @@ def classify(
     document, expected = Overrides(set_fields).net(document), len(session.files) or MANY
     _override(document.message, **preparation)
     for_classifiers = {"oversample": oversample, "hierarchy": hierarchy, "list": known}
-    if detects(document):
+    if reads(document):
+        _refuse(for_classifiers | {"output": output}, "is for classifiers, and the net reads text")
+        session.run(_Lines(_open(partial(Reader, pictures=expected), document, weights, gpu, labels)))
+    elif detects(document):
         _refuse(for_classifiers, "is for classifiers, and the net detects objects")
         detector = _open(partial(Detector, pictures=expected), document, weights, gpu, labels)
         session.run(_Boxes(detector, count, threshold))
@@ -311,7 +316,7 @@ def free_name(stem: str, taken: Container[str]) -> str:
 
 
 def _open(kind: Callable, document: Any, weights: tuple[str, ...], gpu: str | None, labels: Path | None) -> Any:
-    """A Classifier or a Detector with its weights. kind: makes it of a document, a device and labels."""
+    """A Classifier, a Detector or a Reader with its weights. kind: makes it of a document, a device and labels."""
     from ..data import class_names
     from ..runs.open_net import load_weights, open_device
 
@@ -419,6 +424,36 @@ class _Pixels:
 
         answers = [(answer["label"], answer["share"]) for answer in entry["answers"][:3]]
         return annotate(colored(*self._classes(one), len(self.net.labels)), answers)
+
+
+class _Lines:
+    """The line of text of an image."""
+
+    on_sheet = True
+    columns = ("text", "score")
+
+    def __init__(self, reader: Any):
+        self.net = reader
+
+    def of(self, files: Sequence[Path], failed: Failed | None) -> Iterable:
+        return self.net.readings(files, failed)
+
+    def entry(self, one: Any) -> dict[str, Any]:
+        return {"text": one.text, "score": one.score}
+
+    def lines(self, entry: dict[str, Any]) -> list[str]:
+        return [f"  {entry['score']:.4f}  {entry['text'] or '(no text)'}"]
+
+    def page(self, one: Any, entry: dict[str, Any]) -> Any:
+        from ..deploy.annotate import annotate
+
+        return annotate(self.net.preparation.read(one.file), [(one.text or "(no text)", one.score)])
+
+    def cells(self, entry: dict[str, Any]) -> list[list[Any]]:
+        return [[entry["text"], f"{entry['score']:.9g}"] if entry else ["", ""]]
+
+    def written(self, rows: list, entries: list[dict[str, Any]]) -> str:
+        return f"{len(rows)} rows"
 
 
 class _Boxes:

@@ -64,6 +64,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     start()
     from .. import prototxt
     from ..data import class_names
+    from ..data.samples import DataSource
     from ..deploy.convert import convert
     from ..deploy.preprocessing import describe
     from ..layers import unknown_types
@@ -78,6 +79,9 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         describe(preprocessing, source, graph.values[converted.inputs[0]].shape[1:2], channel_order.upper())
         for note in converted.notes:
             log.info("%s", note)
+        if source is not None and not isinstance(source, DataSource) and len(converted.inputs) == 1:
+            how = "add a transform_param to the Input layer, or give classify -mean and -scale"
+            log.info("The data do not say how pixels become numbers: for pictures %s.", how)
         if samples:
             _prove(graph, converted, weights, samples, gpu)
     if labels:

@@ -71,7 +71,14 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         raise CaffeliteError(what, found=", ".join(value.name for value, _ in scores))
     outputs, taken = [], set(graph.values)
     for value, loss in scores:
-        kind = Compares.of(loss.layer.spec.type).probability if loss else None
+        compares = Compares.of(loss.layer.spec.type) if loss else Compares()
+        if loss and compares.decoder:
+            decoder = pb.LayerParameter(name="text", type=compares.decoder, bottom=[value.name], top=["text"])
+            decoder.ctc_decoder_param.blank_index = loss.layer.blank
+            made.layer.append(decoder)
+            outputs.append("text")
+            continue
+        kind = compares.probability
         if loss is None or not kind:
             outputs.append(value.name)
             continue

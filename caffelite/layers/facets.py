@@ -32,6 +32,14 @@ class Compares(Facet):
     probability: str = ""  # the type that converts scores into the probabilities that it compares
     values: bool = False  # a prediction with a target of as many numbers
     scores: bool = False  # it only measures
+    decoder: str = ""  # the type that reads the labels of a sequence from its scores, without a place for each label
+
+
+@dataclass(frozen=True)
+class Decodes(Facet):
+    """What a decoder's first top has."""
+
+    text: bool = False  # the labels of N lines (N, T, 1, 1), filled up by -1, of scores (T, N, C)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def regression(graph: Graph) -> Regression | None:
 
     The target is the second bottom, or the first where only the second one has learned parameters below it.
     """
-    nodes = [node for node in graph.nodes if Compares.of(node.layer.spec.type).values]
+    nodes = [node for node in graph.nodes if Compares.of(node.layer.spec.type).values and len(node.bottoms) > 1]
     if not nodes:
         return None
     learned: set[Value] = set()

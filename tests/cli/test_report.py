@@ -209,6 +209,16 @@ def test_the_report_of_a_regression(folder, call):
         assert one["r2"] == pytest.approx(1 - (e**2).sum() / ((t - t.mean()) ** 2).sum(), rel=1e-4)
 
 
+def test_a_loss_of_one_bottom_is_no_regression(folder, call):
+    text = Path("net.prototxt").read_text()
+    Path("net.prototxt").write_text(text + 'layer { name: "size" type: "L1Loss" bottom: "value" top: "size" }\n')
+    call("train", "-solver", "solver.prototxt", "-iterations", 1)
+    result = call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out")
+    assert result.status == 0
+    fit = json.loads(Path("out/report.json").read_text())["regression"]
+    assert (fit["prediction"], fit["target"]) == ("value", "y")
+
+
 def test_a_regression_with_nan_and_the_target_first(folder, call):
     text = Path("net.prototxt").read_text().replace('bottom: "value" bottom: "y"', 'bottom: "y" bottom: "value"')
     Path("net.prototxt").write_text(text)

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...devices.protocol import Device
 from ...layers import require
+from ...layers.facets import Compares, Decodes
 from ...layers.layer import Layer, Shape, register
 from ...layers.loss import Loss
 from .sequences import best_classes, check_rows, check_scores, edit_distance, lengths_of, spelled, until_negative
@@ -158,6 +159,7 @@ class SequenceLoss(Loss):
 
 
 @register
+@Compares(decoder="CTCGreedyDecoder")
 class CtcLoss(SequenceLoss):
     """loss = -Σ ln p / N, p the probability that a path spells a sequence's labels: a path names a class for each time
     step, with its probability by the softmax of x, and repeated classes are merged and blanks deleted.
@@ -217,6 +219,7 @@ class IndexedLoss(SequenceLoss):
 
 
 @register
+@Compares(decoder="CTCGreedyDecoder")
 class CTCLoss(IndexedLoss):
     """loss = -Σ ln p / N as in CtcLoss, of sequences of any lengths: x (T, N, C); indicators (T, N), 0 where a sequence
     starts; labels (L, N), which a negative number ends and whose blanks do not count.
@@ -242,6 +245,7 @@ class CTCLoss(IndexedLoss):
 
 
 @register
+@Compares(decoder="CTCGreedyDecoder")
 class WarpCTCLoss(IndexedLoss):
     """loss = -Σ ln p / N as in CtcLoss: x (T, N, C) and labels (N, L); or x, indicators (T, N) and labels (L, N); or x,
     the numbers of steps (N) and of labels (N), and labels (L, N).
@@ -284,6 +288,7 @@ class WarpCTCLoss(IndexedLoss):
 
 
 @register
+@Decodes(text=True)
 class CTCGreedyDecoder(Layer):
     """The labels that the best classes of scores (T, N, C) spell: repeated classes are merged, unless
     ctc_merge_repeated is false, and blanks deleted.
@@ -354,6 +359,17 @@ class CTCGreedyDecoder(Layer):
             self._write(y[1], -best.sum(0))
         if len(x) == 3 and len(y) > 1:
             self._write(y[-1], 1 - np.mean(self._mistakes(lines, until_negative(blobs[2].reshape(-1, count)))))
+
+    def probabilities(self, scores: np.ndarray, lines: list[np.ndarray]) -> np.ndarray:
+        """The probability that all paths together spell the labels of each line; of repeated classes that are not
+        merged, that of the best path. scores (T, N, C): of a softmax, or what it reads."""
+        scores = scores.astype(float)
+        if (scores >= 0).all() and np.allclose(scores.sum(2), 1, atol=1e-3):
+            scores = np.log(np.maximum(scores, np.finfo(float).tiny))
+        lattice = Lattice(scores, lines, np.full(len(lines), len(scores)), self.blank)
+        if not self.p.ctc_merge_repeated:
+            return np.exp(lattice.log_probs.max(2).sum(0))
+        return np.exp(lattice.log_sums)
 
     def _write(self, top, values) -> None:
         self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))

@@ -19,6 +19,7 @@ from ...deploy.annotate import colored, pixel_classes, ranked_shares
 from ...deploy.classify import Classifier, Prediction
 from ...deploy.detect import LEAST_SCORE, Detector, detects
 from ...deploy.hierarchy import Hierarchy
+from ...deploy.read import Reader, reads
 from ...errors import CaffeliteError
 from ...layers.extension_files import load_permitted
 from ...layers.feeding import is_input
@@ -42,12 +43,12 @@ def shown(picture: np.ndarray, is_rgb: bool) -> np.ndarray:
     return (picture if is_rgb else picture[::-1]).transpose(1, 2, 0)
 
 
-Deployed = TypeVar("Deployed", Classifier, Detector)
+Deployed = TypeVar("Deployed", Classifier, Detector, Reader)
 
 
 class OpenNet(Generic[Deployed]):
-    """A deploy net with the weights that it names. Errors: those of `Classifier` and `Detector`; it names no weights;
-    no layer of the weights is in the net."""
+    """A deploy net with the weights that it names. Errors: those of `Classifier`, `Detector` and `Reader`; it names no
+    weights; no layer of the weights is in the net."""
 
     def __init__(self, kind: type[Deployed], document: Document):
         started = time.perf_counter()
@@ -59,7 +60,7 @@ class OpenNet(Generic[Deployed]):
 
     def describe(self) -> dict[str, Any]:
         """name; labels, of a detector with the background first; shape C×H×W of the input; classifies, detects,
-        segments: the kind of the answer; seconds to open."""
+        segments, reads: the kind of the answer; seconds to open."""
         deployed = self._deployed
         return {
             "name": self._document.message.name,
@@ -68,6 +69,7 @@ class OpenNet(Generic[Deployed]):
             "classifies": isinstance(deployed, Classifier) and deployed.classifies,
             "detects": isinstance(deployed, Detector),
             "segments": isinstance(deployed, Classifier) and bool(deployed.pixels),
+            "reads": isinstance(deployed, Reader),
             "seconds": self._opened,
         }
 
@@ -99,6 +101,28 @@ class OpenDetector(OpenNet[Detector]):
         result = {"seconds": detected.seconds, "notes": detected.notes, "width": width, "height": height}
         is_rgb = preparation.deploy.channel_order == pb.DeployParameter.RGB
         return {**result, "detections": boxes}, [encode_png(shown(picture, is_rgb))]
+
+
+class OpenReader(OpenNet[Reader]):
+    """A deploy net that reads a line of text."""
+
+    def __init__(self, document: Document):
+        super().__init__(Reader, document)
+
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> client.Answer:
+        """The answer to the request "classify": answers, the text as the only one; notes; seconds. Payload: what the
+        net sees, PNG. Errors: another operation, or an option of classifiers."""
+        if content["op"] != "classify":
+            raise CaffeliteError("not for a net that reads text", found=str(content["op"]))
+        for name in ("oversample", "hierarchy"):
+            if content.get(name):
+                raise CaffeliteError(f"{name} is for classifiers, and the net reads text")
+        preparation = self._deployed.preparation
+        (reading,) = self._deployed.readings(payloads[:1])
+        answers = [{"label": reading.text or "(no text)", "class": 0, "score": reading.score}]
+        fitted, _ = preparation.fitted(preparation.decode(payloads[0]))
+        seen = preparation.pixels(fitted, preparation.views(fitted))
+        return {"seconds": reading.seconds, "notes": reading.notes, "answers": answers}, [encode_png(seen)]
 
 
 ANSWERS = 5  # of a classifier, where the request names no number
@@ -229,6 +253,8 @@ def open_model(path: str) -> OpenNet:
     both classes; the file cannot be read."""
     document = prototxt.read_net(path)
     choose_weights(document)
+    if reads(document):
+        return OpenReader(document)
     return OpenDetector(document) if detects(document) else OpenClassifier(document)
 
 

@@ -51,6 +51,7 @@ def try_model(request: Request) -> Response:
         "shipped": [
             {"name": one.name, "score": one.score, "value": one.value, "data": one.data, "bytes": one.size}
             for one in trained.trained()
+            if one.pictures
         ],
     }
     if run and not net:
@@ -126,7 +127,7 @@ def describe(request: Request) -> Response:
 
 def classify(request: Request, fields: page.Fields) -> Response:
     """The answers for an image, and what the net sees; of a net that detects objects, its boxes and the image; of one
-    that classifies pixels, the shares of classes and the colored image."""
+    that classifies pixels, the shares of classes and the colored image; of one that reads, its text."""
     content: dict[str, Any] = {
         "op": "classify",
         "top": page.number(page.text_field(fields, "top", ""), "top", 1, MOST_TOP, 0),
@@ -256,8 +257,9 @@ def correct(request: Request, fields: page.Fields) -> Response:
     config = page.config_of(request)
     net = page.text_field(fields, "net")
     info = worker_of(request, net).open()
-    if info["detects"] or info["segments"]:
-        raise CaffeliteError("a net that detects objects or classifies pixels has no class for an image")
+    if info["detects"] or info["segments"] or info["reads"]:
+        what = "a net that detects objects, classifies pixels or reads text has no class for an image"
+        raise CaffeliteError(what)
     labels = info["labels"]
     number = page.number(page.text_field(fields, "class"), "class", 0, len(labels) - 1, 0)
     chosen = safe_name(page.text_field(fields, "set", "corrected"))

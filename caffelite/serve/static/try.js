@@ -77,6 +77,7 @@ function show(panel, result) {
   const seen = part(panel, "seen");
   seen.src = result.seen;
   seen.hidden = false;
+  if (panel.dataset.reads) return;
   part(panel, "general-box").hidden = !result.general;
   part(panel, "general").replaceChildren(
     ...(result.general ?? []).map((g) => row(g.name, g.score, `${percent(g.score)}`)),
@@ -107,7 +108,7 @@ async function ask() {
 /** The fields of a request, by what the model answers. */
 function fieldsOf(panel) {
   if (panel.dataset.detects) return { threshold: byId("threshold").value };
-  if (panel.dataset.segments) return { top: "5" };
+  if (panel.dataset.segments || panel.dataset.reads) return { top: "5" };
   const fields = { top: "5", hierarchy: byId("hierarchy").value.trim() };
   return byId("oversample").checked ? { ...fields, oversample: "on" } : fields;
 }
@@ -196,14 +197,16 @@ async function openPanel(panel) {
   part(panel, "labels").append(...options);
   if (info.detects) panel.dataset.detects = "true";
   if (info.segments) panel.dataset.segments = "true";
-  part(panel, "explain").hidden = info.detects || info.segments;
+  if (info.reads) panel.dataset.reads = "true";
+  part(panel, "explain").hidden = info.detects || info.segments || info.reads;
   panel.dataset.ready = "true";
 }
 
 /** Shows the options that the models have. Without a classifier the page begins with files: nobody draws what the others find. */
 function showOptions(choose) {
   const detectors = panels.filter((panel) => panel.dataset.detects).length;
-  const classifiers = panels.filter((panel) => !panel.dataset.detects && !panel.dataset.segments).length;
+  const special = ["detects", "segments", "reads"];
+  const classifiers = panels.filter((panel) => !special.some((kind) => panel.dataset[kind])).length;
   for (const each of document.querySelectorAll("[data-for=boxes]")) each.hidden = !detectors;
   for (const each of document.querySelectorAll("[data-for=classes]")) each.hidden = !classifiers;
   if (!classifiers && !image && !byId("from-draw").hidden) choose(byId("tab-image"));
