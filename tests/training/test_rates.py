@@ -90,7 +90,7 @@ def test_rate(text, expected):
         ("step base_lr: 1 stepsize: 1", "needs gamma"),
         ("exp base_lr: 1", "needs gamma"),
         ("inv base_lr: 1 gamma: 1", "needs power"),
-        ("multistep base_lr: 1 gamma: 1", "needs stepvalue"),
+        ("multistep base_lr: 1 gamma: 1", "needs stepvalue; set stepvalue or step_epoch"),
         ("poly base_lr: 1 power: 1", "needs max_iter"),
         ("sigmoid base_lr: 1 gamma: 1", "needs stepsize"),
         ("step base_lr: 1 gamma: 1 stepsize: 0", r"s.prototxt:1:\d+: stepsize must be at least 1; found 0"),

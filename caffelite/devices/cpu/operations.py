@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import algorithms, ops
 from . import blas
-from .kernels import convolution, dense, dropout, scores
+from .kernels import accuracy, convolution, dense, dropout, softmax
 from .memory import Memory
 from .registry import implements
 
@@ -109,10 +109,10 @@ class Softmax:
         self._shape = (op.n, op.c, op.p)
 
     def forward(self, x, y) -> None:
-        scores.softmax_forward(x.reshape(self._shape), y.reshape(self._shape))
+        softmax.softmax_forward(x.reshape(self._shape), y.reshape(self._shape))
 
     def backward(self, y, dy, dx) -> None:
-        scores.softmax_backward(y.reshape(self._shape), dy.reshape(self._shape), dx.reshape(self._shape))
+        softmax.softmax_backward(y.reshape(self._shape), dy.reshape(self._shape), dx.reshape(self._shape))
 
 
 @implements(ops.SoftmaxLoss)
@@ -130,14 +130,14 @@ class SoftmaxLoss:
         self._weight[0] = weight
         totals = (self._unused if total is None else total), self._weight[0]
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad, *totals)
-        scores.softmax_loss_forward(*arguments, self._weights, *args)
+        softmax.softmax_loss_forward(*arguments, self._weights, *args)
         if gradient is not None:
             self.backward(prob, label, self._weight, gradient)
 
     def backward(self, prob, label, dloss, dx) -> None:
         label, dx = label.reshape(self._labels), dx.reshape(self._shape)
         args = label, self._weights, *self._ignore, dloss.reshape(-1), self.divisor, dx
-        scores.softmax_loss_backward(prob.reshape(self._shape), *args)
+        softmax.softmax_loss_backward(prob.reshape(self._shape), *args)
 
 
 @implements(ops.Accuracy)
@@ -158,7 +158,7 @@ class Accuracy:
             self.counts,
             self.bad,
         )
-        scores.accuracy(x.reshape(self._shape), *args)
+        accuracy.accuracy(x.reshape(self._shape), *args)
 
 
 @implements(ops.Dropout)

@@ -48,6 +48,7 @@ class Policy:
     turns: Callable[[pb.SolverParameter], Iterable[int]] | None = None
 
 
+IN_EPOCHS = {"stepsize": "step_epoch", "stepvalue": "step_epoch", "max_iter": "max_epoch"}
 POLICIES = {
     "fixed": Policy(lambda p, i: p.base_lr, turns=lambda p: ()),
     "step": Policy(
@@ -162,7 +163,8 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
         value = getattr(p, name)
         present = p.HasField(name) if isinstance(value, int | float) else len(value)
         if not present:
-            raise locate.error(f'lr_policy "{p.lr_policy}" needs {name}', "lr_policy", remedy=f"set {name}")
+            remedy = f"set {name}" + (f" or {IN_EPOCHS[name]}" if name in IN_EPOCHS else "")
+            raise locate.error(f'lr_policy "{p.lr_policy}" needs {name}', "lr_policy", remedy=remedy)
     if not p.HasField("base_lr") and (p.lr_policy != "multifixed" or _warm_up_length(p)):
         raise locate.error("no base_lr", remedy="set base_lr, the learning rate to start from")
     if "stepsize" in needs and p.lr_policy == "step" and p.stepsize < 1:
