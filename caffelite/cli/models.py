@@ -96,7 +96,11 @@ def _copy_trained(one, folder: Path, force: bool) -> None:
     click.echo(
         f"wrote {len(paths)} files to {folder}: {', '.join(str(p.relative_to(folder)) for p in paths)}", err=True
     )
-    click.echo(f"try it with: caffelite classify -model {quoted(folder / one.deploy.name)} IMAGE", err=True)
+    if one.pictures:
+        click.echo(f"try it with: caffelite classify -model {quoted(folder / one.deploy.name)} IMAGE", err=True)
+    else:
+        words = [quoted(folder / word[len(one.name) + 1 :]) if "/" in word else word for word in one.test.split()]
+        click.echo(f"try it on {one.data} with: {' '.join(words)}", err=True)
 
 
 def _weights_of(name: str, with_weights) -> dict:

@@ -57,6 +57,20 @@ def test_copy_with_weights_is_complete(call, in_tmp_path):
     assert len(rows) == 10 and right >= 9
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ctc_words", "try it with: caffelite classify -model it/deploy.prototxt IMAGE"),
+        (
+            "flow_shapes",
+            "(caffelite dataset motions) with: caffelite test -model it/train_val.prototxt -weights it/flow",
+        ),
+    ],
+)
+def test_copy_says_how_to_try_it(call, in_tmp_path, name, expected):
+    assert expected in call("models", name, "it").err
+
+
 def test_classify_takes_the_name_of_a_shipped_net(call, in_tmp_path):
     picture = trained.find("lenet_mnist").folder / "pictures" / "3" / "3.png"
     named = call("classify", "--model", "lenet_mnist", str(picture), "--json")
