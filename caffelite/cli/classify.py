@@ -49,7 +49,7 @@ _preparation = options.together(
 
 @click.command(short_help="Classify images")
 @click.argument("images", metavar="[IMAGE…]", nargs=-1, type=click.Path())
-@options.model
+@options.deploy_net
 @options.weights
 @options.count_option(
     "--top", "count", help="Answers for each image. Default: 5, and all boxes of a net that detects objects."
@@ -115,10 +115,9 @@ def classify(
 ) -> None:
     """Classifies images: files, folders with their content, or patterns such as "scans/*.png".
 
-    MODEL is a deploy net, or the name of a net that ships with weights (caffelite models). One that caffelite deploy
-    wrote contains its weights' path, labels and preprocessing:
-    mean, scale, size, crop, channel order, and for single glyphs background, size and position. For other nets
-    -mean, -scale, -size and -channel_order set them.
+    A deploy net that caffelite deploy wrote contains its weights' path, labels and preprocessing: mean, scale, size,
+    crop, channel order, and for single glyphs background, size and position. For other nets -mean, -scale, -size and
+    -channel_order set them. caffelite models lists the nets that ship.
 
     A hierarchy is a text file with a name on each line; what belongs to a group is indented below it. Answers go
     from the best class to the root, each more probable than the one before; bits are the information of an answer.
@@ -145,12 +144,11 @@ def classify(
     from ..deploy.read import Reader, reads
     from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
-    from ..zoo import trained
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
     session = Session(gather(images, glob.glob), folder, table, as_json)
-    document = prototxt.read_net(trained.model(model), tolerate=unknown_types.tolerate)
+    document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     document, expected = Overrides(set_fields).net(document), len(session.files) or MANY
     _override(document.message, **preparation)
     for_classifiers = {"oversample": oversample, "hierarchy": hierarchy, "list": known}

@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import math
+import os
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -278,7 +279,27 @@ depth = click.option(
     help="How many levels below DIR run folders are searched. Default: all.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
-model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
+
+
+def _net_file(context, option, text: str | None) -> str | None:
+    """The path of a net; of one that ships with weights its name does. Errors: neither a file nor such a name."""
+    if not text or "." in text or os.sep in text or os.path.isfile(text):
+        return text
+    from ..zoo import trained
+
+    try:
+        return str(trained.find(text).deploy)
+    except CaffeliteError as error:
+        raise CaffeliteError(f"no file {text}, and {error}") from None
+
+
+def _model(required: bool, what: str):
+    return click.option("--model", metavar="FILE", type=click.Path(), required=required, callback=_net_file, help=what)
+
+
+NET = "The net, a prototxt, or the name of a net that ships with weights."
+model = _model(True, NET)
+deploy_net = _model(True, "A deploy net, as caffelite deploy writes it, or the name of a net that ships with weights.")
 
 
 def _set_data_threads(context, option, count: int | None) -> None:
@@ -412,7 +433,7 @@ def net_or_solver(command: Callable) -> Callable:
     command = click.option(
         "--solver", metavar="FILE", type=click.Path(), help="Instead of -model: a solver, for the net that it trains."
     )(command)
-    return click.option("--model", metavar="FILE", type=click.Path(), help="The net, a prototxt.")(command)
+    return _model(False, NET)(command)
 
 
 def one_of(model: str | None, solver: str | None) -> str | None:

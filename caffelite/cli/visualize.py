@@ -33,9 +33,6 @@ def visualize() -> None:
 
 
 _out = options.file_option("--out", help="The picture: .png, .pdf or .svg.", required=True)
-_model = click.option(
-    "--model", required=True, metavar="FILE", type=click.Path(), help="A deploy net, as caffelite deploy writes it."
-)
 _weights = field_option("weights", help="caffemodels. Default: the one that the deploy net names.")
 _images = click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
 _classes = click.option(
@@ -59,7 +56,7 @@ def _deploy_net(command: Callable) -> Callable:
     def call(*arguments: Any, model: str, weights: tuple[str, ...], gpu: str | None, **others: Any) -> None:
         command(*arguments, net=functools.partial(_open, model, weights, gpu), **others)
 
-    return _model(_weights(options.gpu(options.python(call))))
+    return options.deploy_net(_weights(options.gpu(options.python(call))))
 
 
 @visualize.command(short_help="The filters of a layer")

@@ -78,7 +78,12 @@ class ExplainedNet:
         return self._download(self.net.data[value], value)[0]
 
     def gradients(self, number: int, value: Value) -> np.ndarray:
-        """The gradient of a class's score by a blob, without its first axis."""
+        """The gradient of a class's score by a blob, without its first axis. Errors: the output is none of scores of
+        classes."""
+        if self._output not in self.net.diff or np.prod(self._output.shape) > np.prod(self._output.shape[:2]):
+            shape = "×".join(map(str, self._output.shape))
+            what, found = "a net with scores of classes is needed", f'"{self._output.name}" {shape}'
+            raise CaffeliteError(what, expected="N×C", found=found)
         start = np.zeros(self._output.shape, np.float32)
         start.reshape(-1)[number] = 1
         target = self.net.starts.get(self._output, self.net.diff[self._output])

@@ -2,9 +2,7 @@
 the records of the run that made it. tools/ship_weights.py writes them."""
 
 import hashlib
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,19 +77,10 @@ def find(name: str) -> TrainedNet:
     return every[name]
 
 
-def model(text: str) -> str:
-    """The path of a deploy net: that of a shipped net where ``text`` is the name of one and of no file."""
-    if os.path.isfile(text) or "." in text or os.sep in text:
-        return text
-    with suppress(CaffeliteError):
-        return str(find(text).deploy)
-    return text
-
-
 def weights(path: Path) -> Path | None:
     """The weights of a shipped net where ``path`` is the name of one and of no file, else None."""
-    named = model(str(path))
-    return None if named == str(path) else Path(named).with_name(f"{path}.caffemodel")
+    named = next((one for one in trained() if one.name == str(path)), None)
+    return named.folder / f"{named.name}.caffemodel" if named and not path.is_file() else None
 
 
 def copy(one: TrainedNet, folder: Path, force: bool = False) -> list[Path]:

@@ -173,7 +173,7 @@ def test_diff(call):
     "arguments, said",
     [
         (["summary"], "name a net with -model, or a solver with -solver"),
-        (["summary", "-model", "a", "-solver", "b"], "name a net with -model, or a solver with -solver"),
+        (["summary", "-model", "a.prototxt", "-solver", "b"], "name a net with -model, or a solver with -solver"),
         (["summary", "-model", LENET, "-memory", "much"], "-memory cannot be read"),
         (["summary", "-model", LENET, "-shape", "data=1x28xx28"], None),
         (["summary", "-model", LENET, "-shape", "data=a"], "-shape cannot be read"),

@@ -40,7 +40,7 @@ def test_dashes(given, expected):
         (["train", "-solver", "x", "-sigint_effect", "stopp"], "'stopp' is not one of 'stop', 'snapshot', 'none'"),
         (["train", "-solver", "x", "-snapshot", "a", "-weights", "b"], "-snapshot and -weights exclude each other"),
         (["train", "-solver", "x", "-phase", "TEST"], "use caffelite test"),
-        (["test", "-model", "x"], "-weights is missing"),
+        (["test", "-model", "x.prototxt"], "-weights is missing"),
         (["train", "-solver", "absent.prototxt"], "caffelite: cannot read absent.prototxt: no such file"),
         (["time", "-model", "absent.prototxt"], "caffelite: cannot read absent.prototxt: no such file"),
         (["train", "-solver", "sover.prototxt"], 'no such file; did you mean "solver.prototxt"?'),

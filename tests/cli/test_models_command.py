@@ -75,7 +75,11 @@ def test_classify_takes_the_name_of_a_shipped_net(call, in_tmp_path):
     picture = trained.find("lenet_mnist").folder / "pictures" / "3" / "3.png"
     named = call("classify", "--model", "lenet_mnist", str(picture), "--json")
     assert json.loads(named.out)[0]["answers"][0]["label"] == "3"
-    assert call("classify", "--model", "lenet_mnits", str(picture)).status == 2
+    answer = call("classify", "--model", "lenet_mnits", str(picture)).refused
+    assert 'no file lenet_mnits, and no net "lenet_mnits" with weights; expected one of' in answer.err
+    assert 'did you mean "lenet_mnist"' in answer.err
+    Path("lenet_mnist").mkdir()  # as models makes it
+    assert call("summary", "--model", "lenet_mnist").ok
 
 
 def test_copy_replaces_nothing_without_force(call, in_tmp_path):

@@ -19,6 +19,7 @@ from caffelite.net.net import Net
 from caffelite.runs.open_net import open_net
 from caffelite.visualize import features, snapshots
 from caffelite.visualize.explained import ExplainedNet, probabilities
+from caffelite.zoo import trained
 
 NET = """
 name: "small"
@@ -107,6 +108,14 @@ def test_saliency_is_the_magnitude_of_the_gradient(explained, folder, number):
             sides.append(explained.scores(moved)[number])
         slopes[place] = (sides[0] - sides[1]) / (2 * step)
     assert actual.shape == (8, 6) and np.median(np.abs(actual - np.abs(slopes[0]).max(0))) < 1e-4
+
+
+@pytest.mark.parametrize("name", ["ssd_shapes", "segnet_shapes", "ctc_words"])
+def test_nets_without_scores_of_classes(in_tmp_path, capsys, name):
+    picture = trained.find(name).pictures[0]
+    assert run("saliency", picture, "-model", name, "-out", "a.png") == 2
+    assert "a net with scores of classes is needed; expected N×C, found" in capsys.readouterr().err
+    assert run("activations", picture, "-model", name, "-layer", "conv1", "-out", "a.png") == 0
 
 
 def test_smoothed_saliency_repeats(explained, folder):
