@@ -87,4 +87,6 @@ class Writer:
         return ["N", *list(dims)[1:]]
 
     def cannot(self, node: Node, what: str) -> CaffeliteError:
-        return node.layer.error(f"{what} cannot be expressed in ONNX")
+        ends = not any(value.readers for value in node.tops)
+        remedy = f"end the net before it: caffelite deploy -output {node.bottoms[0].name}" if ends else None
+        return node.layer.error(f"{what} cannot be expressed in ONNX", remedy=remedy)
