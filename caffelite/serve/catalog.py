@@ -21,7 +21,7 @@ DEEP = 5  # levels below a root
 DEPLOY = re.compile(rb'deploy_param|type:\s*"Input"|^input:', re.MULTILINE)
 SKIPPED = {"node_modules", "__pycache__", "uploads"}
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-LMDB, LEVELDB, FOLDER = "LMDB", "LevelDB", "class folders"
+LMDB, LEVELDB, FOLDER, SINGLE = "LMDB", "LevelDB", "class folders", "one folder of images"
 LISTS = {".txt": "list", ".lst": "list", ".csv": "table"}
 
 
@@ -90,12 +90,12 @@ def reports(config: ServeConfig) -> list[Entry]:
 
 
 def data_sets(config: ServeConfig) -> list[Entry]:
-    """Databases, folders of class folders, lists and tables of images, by name."""
+    """Databases, folders of class folders or of one folder, lists and tables of images, by name."""
     sets = []
     for folder, folders, names in _walk(config):
         kind = LMDB if "data.mdb" in names else LEVELDB if "CURRENT" in names else ""
-        if not kind and len(folders) > 1 and not names and _holds_images(folder, folders):
-            kind = FOLDER
+        if not kind and folders and not names and _holds_images(folder, folders):
+            kind = FOLDER if len(folders) > 1 else SINGLE
         if kind:
             status = _stat(folder)
             sets.append(Entry(folder, config.address(folder), kind, status.st_mtime if status else 0.0))
@@ -109,7 +109,7 @@ def data_sets(config: ServeConfig) -> list[Entry]:
 
 def pictures(config: ServeConfig) -> list[Entry]:
     """The data sets that are files: folders of class folders, lists and tables."""
-    return [one for one in data_sets(config) if one.kind not in (LMDB, LEVELDB)]
+    return [one for one in data_sets(config) if one.kind not in (LMDB, LEVELDB, SINGLE)]
 
 
 def _holds_images(folder: Path, folders: list[str]) -> bool:

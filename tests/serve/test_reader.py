@@ -188,6 +188,13 @@ def test_the_page_offers_nets_that_take_pictures(client):
     assert "Try ctc_words" in offered and "Try flow_shapes" not in offered
 
 
+def test_sample_pictures_of_a_shipped_net(client, tmp_path):
+    """They are samples to try, and no classes to train on."""
+    client.post("/try/shipped", data={"name": "ctc_words"}, headers={"Accept": "application/json"})
+    assert client.get("/try.json").json()["data_sets"] == ["ctc_words/pictures"]
+    assert client.get("/new.json").json()["pictures"] == []
+
+
 @pytest.mark.browser
 def test_a_line_is_shown(browser, tmp_path):
     written(tmp_path)
