@@ -1272,7 +1272,7 @@ class ContrastiveLossParameter(_message.Message):
     def __init__(self, margin: _Optional[float] = ..., legacy_version: bool = ...) -> None: ...
 
 class ConvolutionParameter(_message.Message):
-    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "dilation", "pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "group", "weight_filler", "bias_filler", "engine", "axis", "force_nd_im2col", "fuse_type", "relu", "negative_slope", "algorithm", "kernel_depth", "temporal_stride", "hole", "hole_h", "hole_w", "temporal_pad", "pad_l", "pad_r", "pad_t", "pad_b")
+    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "dilation", "pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "group", "weight_filler", "bias_filler", "engine", "axis", "force_nd_im2col", "fuse_type", "relu", "negative_slope", "algorithm", "kernel_depth", "temporal_stride", "hole", "hole_h", "hole_w", "temporal_pad", "kernel_shape", "stride_shape", "pad_shape", "pad_l", "pad_r", "pad_t", "pad_b")
     class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         DEFAULT: _ClassVar[ConvolutionParameter.Engine]
@@ -1325,6 +1325,9 @@ class ConvolutionParameter(_message.Message):
     HOLE_H_FIELD_NUMBER: _ClassVar[int]
     HOLE_W_FIELD_NUMBER: _ClassVar[int]
     TEMPORAL_PAD_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SHAPE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_SHAPE_FIELD_NUMBER: _ClassVar[int]
+    PAD_SHAPE_FIELD_NUMBER: _ClassVar[int]
     PAD_L_FIELD_NUMBER: _ClassVar[int]
     PAD_R_FIELD_NUMBER: _ClassVar[int]
     PAD_T_FIELD_NUMBER: _ClassVar[int]
@@ -1357,11 +1360,14 @@ class ConvolutionParameter(_message.Message):
     hole_h: int
     hole_w: int
     temporal_pad: int
+    kernel_shape: BlobShape
+    stride_shape: BlobShape
+    pad_shape: BlobShape
     pad_l: int
     pad_r: int
     pad_t: int
     pad_b: int
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., stride: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., group: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., engine: _Optional[_Union[ConvolutionParameter.Engine, str]] = ..., axis: _Optional[int] = ..., force_nd_im2col: bool = ..., fuse_type: _Optional[_Union[ConvolutionParameter.FuseType, str]] = ..., relu: bool = ..., negative_slope: _Optional[float] = ..., algorithm: _Optional[_Union[ConvolutionParameter.Algorithm, str]] = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., hole: _Optional[int] = ..., hole_h: _Optional[int] = ..., hole_w: _Optional[int] = ..., temporal_pad: _Optional[int] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., stride: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., group: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., engine: _Optional[_Union[ConvolutionParameter.Engine, str]] = ..., axis: _Optional[int] = ..., force_nd_im2col: bool = ..., fuse_type: _Optional[_Union[ConvolutionParameter.FuseType, str]] = ..., relu: bool = ..., negative_slope: _Optional[float] = ..., algorithm: _Optional[_Union[ConvolutionParameter.Algorithm, str]] = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., hole: _Optional[int] = ..., hole_h: _Optional[int] = ..., hole_w: _Optional[int] = ..., temporal_pad: _Optional[int] = ..., kernel_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., stride_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., pad_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
 
 class CropParameter(_message.Message):
     __slots__ = ("axis", "offset")
@@ -1718,7 +1724,7 @@ class ParameterParameter(_message.Message):
     def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ..., blob_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class PoolingParameter(_message.Message):
-    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "avg_include_pad", "kernel_depth", "temporal_stride", "kernel_l", "stride_l", "more_kernel_size", "more_stride", "more_pad", "dilation", "pad_l", "pad_r", "pad_t", "pad_b")
+    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "avg_include_pad", "kernel_depth", "temporal_stride", "kernel_l", "stride_l", "kernel_shape", "stride_shape", "pad_shape", "more_kernel_size", "more_stride", "more_pad", "dilation", "pad_l", "pad_r", "pad_t", "pad_b")
     class PoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         MAX: _ClassVar[PoolingParameter.PoolMethod]
@@ -1764,6 +1770,9 @@ class PoolingParameter(_message.Message):
     TEMPORAL_STRIDE_FIELD_NUMBER: _ClassVar[int]
     KERNEL_L_FIELD_NUMBER: _ClassVar[int]
     STRIDE_L_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SHAPE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_SHAPE_FIELD_NUMBER: _ClassVar[int]
+    PAD_SHAPE_FIELD_NUMBER: _ClassVar[int]
     MORE_KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
     MORE_STRIDE_FIELD_NUMBER: _ClassVar[int]
     MORE_PAD_FIELD_NUMBER: _ClassVar[int]
@@ -1791,6 +1800,9 @@ class PoolingParameter(_message.Message):
     temporal_stride: int
     kernel_l: int
     stride_l: int
+    kernel_shape: BlobShape
+    stride_shape: BlobShape
+    pad_shape: BlobShape
     more_kernel_size: _containers.RepeatedScalarFieldContainer[int]
     more_stride: _containers.RepeatedScalarFieldContainer[int]
     more_pad: _containers.RepeatedScalarFieldContainer[int]
@@ -1799,7 +1811,7 @@ class PoolingParameter(_message.Message):
     pad_r: int
     pad_t: int
     pad_b: int
-    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., avg_include_pad: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., kernel_l: _Optional[int] = ..., stride_l: _Optional[int] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
+    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., avg_include_pad: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., kernel_l: _Optional[int] = ..., stride_l: _Optional[int] = ..., kernel_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., stride_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., pad_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
 
 class PowerParameter(_message.Message):
     __slots__ = ("power", "scale", "shift")

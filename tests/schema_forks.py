@@ -65,15 +65,15 @@ TransformationParameter: crop_height crop_width fix_crop is_flow max_distort mix
 LossParameter: class_weight class_weight_balanced class_weight_source class_weighting ignore_classes ignore_constraint
   ignore_location ignore_mode ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes
   normalize_constraint normalize_objectness normalize_supervised weight_by_label_freqs
-ConvolutionParameter: algorithm fuse_type hole hole_h hole_w kernel_depth pad_b pad_l pad_r pad_t temporal_pad
-  temporal_stride
+ConvolutionParameter: algorithm fuse_type hole hole_h hole_w kernel_depth kernel_shape pad_b pad_l pad_r pad_shape
+  pad_t stride_shape temporal_pad temporal_stride
 DataParameter: label_source sampler
 DropoutParameter: sample_weights_test
 HDF5DataParameter: sampler
 ImageDataParameter: has_label ignore_label label_type mean_value new_length sampler sampling_rate use_image
   use_temporal_jitter
-PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth kernel_l more_kernel_size more_pad more_stride pad_b
-  pad_l pad_r pad_t stride_l temporal_stride
+PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth kernel_l kernel_shape more_kernel_size more_pad
+  more_stride pad_b pad_l pad_r pad_shape pad_t stride_l stride_shape temporal_stride
 ReLUParameter: relu6
 V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_param interp_param mat_write_param
   multi_stage_meanfield_param padding_param seg_accuracy_param softmaxloss_param unique_label_param unpooling_param

@@ -144,9 +144,27 @@ def test_layers_over_frames_of_c3d_v1_1():
     assert word("layer", 0, "convolution_param", "kernel_size", 0) == "3"
 
 
+def test_layers_over_axes_of_video_caffe():
+    word = expect(
+        'layer { type: "NdConvolution" convolution_param { num_output: 2 kernel_shape { dim: 3 dim: 5 dim: 7 } '
+        "stride_shape { dim: 1 dim: 2 dim: 3 } pad_shape { dim: 0 dim: 1 dim: 4 } } }"
+        'layer { type: "NdPooling" pooling_param { kernel_shape { dim: 1 dim: 2 dim: 2 } stride_shape { dim: 1 dim: 2 '
+        'dim: 2 } } } layer { type: "NdPooling" pooling_param { global_pooling: true kernel_shape { dim: 1 } } }',
+        """layer { type: "Convolution" convolution_param { num_output: 2 kernel_size: [3, 5, 7] stride: [1, 2, 3]
+            pad: [0, 1, 4] } }
+        layer { type: "Pooling" pooling_param { kernel_size: 1 more_kernel_size: [2, 2] stride: 1
+            more_stride: [2, 2] } }
+        layer { type: "Pooling" pooling_param { global_pooling: true } }""",
+    )
+    assert [word("layer", 0, "convolution_param", name, 2) for name in ("kernel_size", "stride", "pad")] == [*"734"]
+    assert word("layer", 1, "pooling_param", "more_kernel_size", 1) == "2"
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
+        ('type: "NdConvolution" convolution_param { kernel_size: 3 }', "has no kernel_shape"),
+        ('type: "Pooling" pooling_param { kernel_shape { dim: 3 } }', "does not read kernel_shape"),
         ('type: "Convolution" convolution_param { kernel_depth: 3 }', "does not read kernel_depth"),
         ('type: "ImageData" image_data_param { new_length: 3 }', "does not read new_length"),
         ('type: "Convolution3D" convolution_param { kernel_size: 3 }', "has no kernel_depth"),

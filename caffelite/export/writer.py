@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import CaffeliteError, missing_extra
+from ..errors import CaffeliteError, missing_extra, quoted
 from ..layers.batch_norm import BatchNorm
 from ..net.graph import Graph, Node, Value
 
@@ -88,5 +88,5 @@ class Writer:
 
     def cannot(self, node: Node, what: str) -> CaffeliteError:
         ends = not any(value.readers for value in node.tops)
-        remedy = f"end the net before it: caffelite deploy -output {node.bottoms[0].name}" if ends else None
+        remedy = f"end the net before it: caffelite deploy -output {quoted(node.bottoms[0].name)}" if ends else None
         return node.layer.error(f"{what} cannot be expressed in ONNX", remedy=remedy)

@@ -89,6 +89,7 @@ CONVERTED = {
     "CoSData": "cos_data_param",
     "Convolution3D": "convolution3d_param",
     "Deconvolution3D": "",
+    **dict.fromkeys(("NdConvolution", "NdPooling"), ""),
     **dict.fromkeys(("FrcnnAnchorTarget", "FrcnnProposal", "FrcnnProposalTarget", "FrcnnRoiData"), ""),
     "Scalar": "scalar_param",
 }
@@ -193,10 +194,13 @@ ALONG_TIME = {"kernel_size": "kernel_depth", "stride": "temporal_stride", "pad":
 # Fields that only clips have, which VideoFrames does not
 CLIPS = ("sampling_rate", "use_image", "use_temporal_jitter")
 MOVED_CLIPS = ("source", "batch_size", "shuffle", "new_height", "new_width", "root_folder", "new_length", *CLIPS)
-# C3D's fields, which have an effect in its own layers alone
+# video-caffe's layers over any number of axes
+OVER_AXES = {"NdConvolution": "convolution_param", "NdPooling": "pooling_param"}
+SHAPES = {"kernel_shape": "kernel_size", "stride_shape": "stride", "pad_shape": "pad"}
+# Fields which have an effect in these layers alone
 OWN = {
-    "convolution_param": tuple(ALONG_TIME.values()),
-    "pooling_param": ("kernel_depth", "temporal_stride"),
+    "convolution_param": (*ALONG_TIME.values(), *SHAPES),
+    "pooling_param": ("kernel_depth", "temporal_stride", *SHAPES),
     "image_data_param": ("new_length", *CLIPS, "mean_value"),
 }
 
@@ -217,8 +221,10 @@ def type_of_video(layer: pb.LayerParameter) -> str:
 
 
 def modern_volumes(layer: pb.LayerParameter) -> Changes:
-    """Changes a layer of C3D in place."""
-    changes = Changes(layer.type if layer.type in TYPES else "", {}, [], [])
+    """Changes a layer of C3D or of video-caffe in place."""
+    changes = Changes(layer.type if layer.type in (*TYPES, *OVER_AXES) else "", {}, [], [])
+    if layer.type in OVER_AXES:
+        _axes(layer, OVER_AXES[layer.type], changes)
     if layer.type in TYPES:
         _convolution(layer, changes)
     if layer.type == "Pooling3D" and layer.HasField("pooling_param"):
@@ -229,7 +235,7 @@ def modern_volumes(layer: pb.LayerParameter) -> Changes:
         for name in names:
             if layer.HasField(holder) and getattr(layer, holder).HasField(name):
                 what = f'layer "{layer.name}" ({layer.type}) does not read {name}'
-                changes.mistakes.append((what, (holder, name), {"remedy": "it is for C3D's layers over frames"}))
+                changes.mistakes.append((what, (holder, name), {"remedy": "it is for layers over frames"}))
     return changes
 
 
@@ -258,6 +264,28 @@ def _convolution(layer: pb.LayerParameter, changes: Changes) -> None:
         changes.moves.update({(holder, along): (here, name, 0), (holder, name, 0): (here, name, 1)})
         values[:] = [getattr(p, along), side, side]
         p.ClearField(along)
+
+
+def _axes(layer: pb.LayerParameter, holder: str, changes: Changes) -> None:
+    """A number for each axis, in a shape, becomes a list."""
+    p, layer.type = getattr(layer, holder), layer.type.removeprefix("Nd")
+    if not p.HasField("kernel_shape"):
+        what = f'layer "{layer.name}" has no kernel_shape'
+        changes.mistakes.append((what, (holder,), {"remedy": "kernel_shape { dim: 3 dim: 3 dim: 3 }"}))
+    for shape, name in SHAPES.items():
+        dims = list(getattr(p, shape).dim)
+        p.ClearField(shape)
+        if not dims or layer.type == "Pooling" and p.global_pooling:
+            continue
+        places: list[Path] = [(name, i) for i in range(len(dims))]
+        if layer.type == "Convolution":
+            getattr(p, name)[:] = dims
+        else:
+            setattr(p, name, dims[0])
+            getattr(p, f"more_{name}").extend(dims[1:])
+            places = [(name,), *((f"more_{name}", i) for i in range(len(dims) - 1))]
+        for i, place in enumerate(places):
+            changes.moves[holder, shape, "dim", i] = holder, *place
 
 
 def _clips(layer: pb.LayerParameter, changes: Changes) -> None:
