@@ -66,7 +66,8 @@ def train_net(
 def test_nets(
     p: pb.SolverParameter, locate: Locator, tolerate: prototxt.Tolerate = unknown_types.tolerate
 ) -> list[NetSpec]:
-    """test_net_param, then test_net, then the common net for each test_iter that is left, as in Caffe."""
+    """test_net_param, then test_net, then the common net for each test_iter that is left, as in Caffe; without those
+    whose test_iter is 0, which test nothing."""
     documents = [
         _document(p, field, i, locate, tolerate)
         for field in ("test_net_param", "test_net")
@@ -88,8 +89,10 @@ def test_nets(
         raise locate.error("test_iter without test_interval", "test_iter", remedy=remedy)
     specs = []
     for i, document in enumerate(documents):
-        if p.test_iter[i] < 1:
-            raise locate.error("test_iter must be at least 1", "test_iter", i, found=p.test_iter[i])
+        if p.test_iter[i] < 0:
+            raise locate.error("test_iter must be at least 0", "test_iter", i, found=p.test_iter[i])
+        if not p.test_iter[i]:
+            continue
         extra = p.test_state[i] if p.test_state else None
         specs.append(
             NetSpec(document.message, document.locate, state(pb.TEST, document.message, extra), p.test_iter[i])

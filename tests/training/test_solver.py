@@ -155,6 +155,11 @@ def test_several_test_nets(folder, train):
     ]
 
 
+def test_a_net_of_no_test_batches_is_left_out(folder, train):
+    log = train(SOLVER + 'test_net: "plain.prototxt" test_iter: 0 test_iter: 1 test_interval: 20').log
+    assert [line for line in log if "Testing net" in line] == ["Iteration 0, Testing net (#0)"]
+
+
 def test_level_and_stages_reach_the_train_net(folder, make):
     net = (folder / "plain.prototxt").read_text()
     rules = 'layer { name: "a" type: "Silence" bottom: "x" include { stage: "s" } }'
@@ -202,7 +207,7 @@ def test_debug_info(folder, train):
         ("snapshot: -1", "snapshot must be at least 0; found -1"),
         ("test_interval: -5", "test_interval must be at least 0"),
         ("test_iter: 2", "test_iter without test_interval; set test_interval, or drop test_iter"),
-        ("test_iter: 0 test_interval: 1", r":1:\d+: test_iter must be at least 1; found 0"),
+        ("test_iter: -1 test_interval: 1", r":1:\d+: test_iter must be at least 0; found -1"),
         (
             TESTS + "test_state { } test_state { }",
             "test_state does not fit .*; expected none, or one for each of the 1 test nets, found 2",
