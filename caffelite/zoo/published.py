@@ -1,7 +1,8 @@
 """Weights that others published for nets that ship without: their addresses, digests, and a download that resumes.
 
 Addresses, digests and licenses: of the readme.md of bvlc_reference_caffenet, bvlc_alexnet and bvlc_googlenet, in
-models/ of github.com/BVLC/caffe. Nets whose pages state no digest, as VGG's, are not here.
+models/ of github.com/BVLC/caffe; of the authors' repositories forresti/SqueezeNet and shicai/MobileNet-Caffe, where the
+digest is git's id of the file. Nets whose pages state no digest, as VGG's, are not here.
 """
 
 import hashlib
@@ -24,13 +25,16 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class Published:
-    """Weights of a shipped net. side: to which images are resized before the crop; mean: blue, green, red."""
+    """Weights of a shipped net. sha1: of the content, or git's id, which is that of "blob", its length and the content.
+    side: to which images are resized before the crop; mean: blue, green, red; scale: the factor after the mean."""
 
     url: str
     sha1: str
     license: str
     side: int = 256
     mean: tuple[float, ...] = (104, 117, 123)
+    scale: float = 1
+    git: bool = False
 
     @property
     def file(self) -> str:
@@ -38,6 +42,7 @@ class Published:
 
 
 _BVLC = "http://dl.caffe.berkeleyvision.org"
+_GITHUB = "https://raw.githubusercontent.com"
 PUBLISHED = {
     "caffenet": Published(
         f"{_BVLC}/bvlc_reference_caffenet.caffemodel", "4c8d77deb20ea792f84eb5e6d0a11ca0a8660a46", "unrestricted"
@@ -47,6 +52,20 @@ PUBLISHED = {
     ),
     "googlenet": Published(
         f"{_BVLC}/bvlc_googlenet.caffemodel", "405fc5acd08a3bb12de8ee5e23a96bec22f08204", "unrestricted"
+    ),
+    "squeezenet": Published(
+        f"{_GITHUB}/forresti/SqueezeNet/51147dc0681638c28aad593b9e923f3500117125/SqueezeNet_v1.1/squeezenet_v1.1.caffemodel",
+        "9d2fc33abf653a6e8b2ee6cc63ede0e72ec67f44",
+        "BSD-2-Clause",
+        git=True,
+    ),
+    "mobilenet": Published(
+        f"{_GITHUB}/shicai/MobileNet-Caffe/a0b0c46152e658559956158d7c2bf42bb029c09e/mobilenet.caffemodel",
+        "132e56b5f14874090622a8287f208e5eac3d8440",
+        "BSD-3-Clause",
+        mean=(103.94, 116.78, 123.68),
+        scale=0.017,
+        git=True,
     ),
 }
 
@@ -66,7 +85,7 @@ def copy(name: str, folder: Path, force: bool = False, progress: Progress = lamb
     weights = folder / source.file
     if not force:
         check_free([folder / each for each in catalog.texts(recipe, folder)], force)
-    if not (weights.is_file() and _digest(weights) == source.sha1):
+    if not (weights.is_file() and _digest(weights, source.git) == source.sha1):
         download(source, weights, progress)
     paths = catalog.copy(recipe, folder, force)
     deploy = folder / catalog.DEPLOY
@@ -82,6 +101,8 @@ def _describe(net: pb.NetParameter, source: Published) -> None:
     net.deploy_param.height = net.deploy_param.width = source.side
     data = next(layer for layer in net.layer if layer.type == "Input")
     data.transform_param.mean_value[:] = source.mean
+    if source.scale != 1:
+        data.transform_param.scale = source.scale
 
 
 def download(source: Published, path: Path, progress: Progress = lambda done, total: None) -> None:
@@ -96,11 +117,12 @@ def download(source: Published, path: Path, progress: Progress = lambda done, to
             raise _failed(source, f"{mistake.code} {mistake.reason}", part) from None
     except (OSError, http.client.HTTPException) as mistake:
         raise _failed(source, str(getattr(mistake, "reason", mistake)), part) from None
-    digest = _digest(part)
+    digest = _digest(part, source.git)
     if digest != source.sha1:
         part.unlink()
         what, remedy = f"{source.url} is not the published file", "try again, or get the file by other means"
-        raise Where(str(path)).error(what, expected=f"SHA-1 {source.sha1}", found=digest, remedy=remedy)
+        expected = f"{'git id' if source.git else 'SHA-1'} {source.sha1}"
+        raise Where(str(path)).error(what, expected=expected, found=digest, remedy=remedy)
     part.replace(path)
 
 
@@ -128,6 +150,7 @@ def _receive(url: str, part: Path, progress: Progress) -> None:
         raise OSError(f"the answer ended after {done:,} of {total:,} bytes")
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, git: bool) -> str:
+    begun = hashlib.sha1(f"blob {path.stat().st_size}\0".encode() if git else b"")
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha1").hexdigest()
+        return hashlib.file_digest(file, lambda: begun).hexdigest()

@@ -1,5 +1,6 @@
 """caffelite models NAME --download, against a server of this machine with weights of random numbers."""
 
+import dataclasses
 import hashlib
 import json
 import threading
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import caffelite
-from caffelite import weights
+from caffelite import prototxt, weights
 from caffelite.zoo import catalog, published
 
 NAME = "cifar10_quick"
@@ -104,6 +105,20 @@ def test_a_server_without_ranges_begins_anew(server, call, content, have):
     assert Path("mine/made_up.caffemodel").read_bytes() == content
 
 
+def test_the_digest_of_git(server, call, content, monkeypatch):
+    """As `git hash-object` gives it."""
+    Path("a").write_bytes(b"hello world\n")
+    assert published._digest(Path("a"), True) == "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"
+    made = hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
+    source = dataclasses.replace(published.PUBLISHED[NAME], sha1=made, git=True, scale=0.5)
+    monkeypatch.setitem(published.PUBLISHED, NAME, source)
+    assert call("models", NAME, "mine", "--download").ok
+    net = prototxt.read_net("mine/deploy.prototxt").message
+    assert net.layer[0].transform_param.scale == 0.5
+    server.content = content[:-1] + b"x"
+    assert f"expected git id {made}" in call("models", NAME, "other", "--download").refused.err
+
+
 def test_another_file_is_refused(server, call, content):
     server.content = content[:-1] + b"x"
     refused = call("models", NAME, "mine", "--download")
@@ -113,7 +128,10 @@ def test_another_file_is_refused(server, call, content):
 
 def test_mistakes(server, call, monkeypatch):
     assert call("models", "--download").status == 2
-    assert "expected one of caffenet, alexnet, googlenet" in call("models", "vgg16", "--download").refused.err
+    assert (
+        "expected one of caffenet, alexnet, googlenet, squeezenet, mobilenet"
+        in call("models", "vgg16", "--download").refused.err
+    )
     gone = published.Published(published.PUBLISHED[NAME].url.replace("caffemodel", "gone"), "0" * 40, "none")
     monkeypatch.setitem(published.PUBLISHED, NAME, gone)
     assert "404" in call("models", NAME, "--download").refused.err
