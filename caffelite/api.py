@@ -10,7 +10,7 @@ first = net.params["conv1"][0].data                # (20, 1, 5, 5)
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,9 @@ import numpy as np
 
 from . import caffelite_pb2 as pb, devices, prototxt, user_modules
 from .deploy.classify import Classifier
+from .deploy.detect import LEAST_SCORE, Detection, Detector, detects
 from .deploy.preprocessing import Preparation
+from .deploy.read import Reader, Reading, reads
 from .errors import CaffeliteError
 from .layers import unknown_types
 from .layers.extension_files import load_permitted
@@ -86,7 +88,7 @@ class Net(pycaffe_net.Net):
             document.message.force_backward = True
         self._document = document
         self._state = net_state(phase, document.message, None, level, tuple(stages))
-        self._classifiers: dict[bool, Classifier] = {}
+        self._kinds: dict[str, Any] = {}
         device = devices.open_device(gpu)
         self._open(document, device, seed, phase=phase, level=level, stages=stages, weights=weights)
 
@@ -133,17 +135,37 @@ class Net(pycaffe_net.Net):
         """What a picture shows, the ``top`` greatest scores first: the numbers of ``caffelite classify`` for it alone.
 
         image: as `preprocess` takes it. oversample: the mean of ten views. Errors: those of `preprocess`; scores that
-        are not finite; labels that do not fit; outputs among which none is called prob.
+        are not finite; labels that do not fit; outputs among which none is called prob; a net that detects or reads.
         """
-        if oversample not in self._classifiers:
-            document = prototxt.Document(*self._deployed())
-            self._classifiers[oversample] = Classifier(
-                document, self._net.dev, 1, oversample, state=self._state, share=self._net
-            )
-        self._copies.send()
-        classifier = self._classifiers[oversample]
+        name = f"classify {oversample}"
+        classifier = self._opened(name, Classifier, oversample=oversample, state=self._state)
         (prediction,) = classifier.predictions([_picture(image)])
         return [Prediction(classifier.labels[i], i, float(prediction.scores[i])) for i in prediction.top(top)]
+
+    def detect(self, image: str | Path | np.ndarray, threshold: float = LEAST_SCORE) -> list[Detection]:
+        """The objects in a picture with scores of at least ``threshold``, the highest first, as ``caffelite classify``
+        finds them: each with the class's name and number (``label``), ``score`` and ``box`` (xmin, ymin, xmax, ymax) in
+        pixels. image: as `preprocess` takes it. Errors: those of `preprocess`; a net that does not detect."""
+        (detected,) = self._opened("detect", Detector).detections([_picture(image)], threshold)
+        return detected.detections
+
+    def read(self, image: str | Path | np.ndarray) -> Reading:
+        """The line of text in a picture, as ``caffelite classify`` reads it: ``text`` and ``score``, the probability of
+        the text. image: as `preprocess` takes it. Errors: those of `preprocess`; a net that does not read."""
+        (reading,) = self._opened("read", Reader).readings([_picture(image)])
+        return reading
+
+    def _opened(self, name: str, kind: Callable[..., Any], **options: Any) -> Any:
+        """A deploy net that uses this one's weights, of a kind, opened once by name. Errors: the net is of another
+        kind."""
+        document = prototxt.Document(*self._deployed())
+        wanted = "detect" if detects(document) else "read" if reads(document) else "classify"
+        if name.split()[0] != wanted:
+            raise CaffeliteError(f"this net does not {name.split()[0]}", remedy=f"call {wanted}(image)")
+        if name not in self._kinds:
+            self._kinds[name] = kind(document, self._net.dev, 1, share=self._net, **options)
+        self._copies.send()
+        return self._kinds[name]
 
     def _deployed(self) -> tuple:
         if self._document is None:

@@ -4,6 +4,7 @@ checks both against each other."""
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,8 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         compares = Compares.of(loss.layer.spec.type) if loss else Compares()
         if loss and compares.decoder:
             decoder = pb.LayerParameter(name="text", type=compares.decoder, bottom=[value.name], top=["text"])
-            decoder.ctc_decoder_param.blank_index = loss.layer.blank
+            layer: Any = loss.layer
+            decoder.ctc_decoder_param.blank_index = layer.blank
             made.layer.append(decoder)
             outputs.append("text")
             continue

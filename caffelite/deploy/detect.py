@@ -14,6 +14,7 @@ from ..errors import CaffeliteError
 from ..layers import REGISTRY
 from ..layers.detection_base import DetectingLayer
 from ..layers.feeding import is_input
+from ..net.net import Net
 from ..prototxt import Document
 from .preprocessing import Failed, Picture, Preparation, in_batches, input_shapes, open_net
 
@@ -93,16 +94,23 @@ class Detector:
     """A deploy net that detects, on a device. pictures: the maximum number of images.
 
     labels: the names of the classes by number, the background first, which YOLO's nets may lack; by default the net's,
-    or numbers. A net of regions, which has an input of image sizes, takes one image at a time. Errors: those of
-    `Preparation`; labels that do not fit.
+    or numbers. A net of regions, which has an input of image sizes, takes one image at a time. share: as for
+    `Classifier`. Errors: those of `Preparation`; labels that do not fit.
     """
 
-    def __init__(self, document: Document, dev: Any, pictures: int = 1, labels: list[str] | None = None):
+    def __init__(
+        self,
+        document: Document,
+        dev: Any,
+        pictures: int = 1,
+        labels: list[str] | None = None,
+        share: Net | None = None,
+    ):
         self._sizes = image_sizes(document.message)
         self.preparation = Preparation(document.message, document.locate, self._sizes)
         self.batch = 1 if self._sizes else max(1, min(pictures, MOST_ROWS))
         message = completed(document.message)
-        self.net = open_net(message, document.locate, dev, self.batch)
+        self.net = open_net(message, document.locate, dev, self.batch, share=share)
         self.output = next(v for v in self.net.graph.outputs if isinstance(v.node.layer, DetectingLayer))
         detector: Any = self.output.node.layer
         count = detector.detected_classes

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import CaffeliteError
 from ..layers.facets import Decodes
+from ..net.net import Net
 from ..prototxt import Document
 from .preprocessing import Failed, Picture, Preparation, in_batches, open_net
 
@@ -38,16 +39,24 @@ class Reader:
     """A deploy net that reads, on a device. pictures: the maximum number of images.
 
     labels: the names of the classes, with or without the blank; by default the net's, or numbers with spaces between
-    them. Errors: those of `Preparation`; a number of labels unlike that of classes.
+    them. share: as for `Classifier`. Errors: those of `Preparation`; a number of labels unlike that of classes.
     """
 
-    def __init__(self, document: Document, dev: Any, pictures: int = 1, labels: list[str] | None = None):
+    def __init__(
+        self,
+        document: Document,
+        dev: Any,
+        pictures: int = 1,
+        labels: list[str] | None = None,
+        share: Net | None = None,
+    ):
         self.preparation = Preparation(document.message, document.locate)
         self.batch = max(1, min(pictures, MOST_ROWS))
-        self.net = open_net(document.message, document.locate, dev, self.batch, keep=True)
+        self.net = open_net(document.message, document.locate, dev, self.batch, share=share, keep=True)
         self._text = next(v for v in self.net.graph.outputs if Decodes.of(v.node.layer.spec.type).text)
         self._scores = self._text.node.bottoms[0]
-        self._decoder: Any = self._text.node.layer
+        decoder: Any = self._text.node.layer
+        self._decoder = decoder
         count = self._scores.shape[2]
         names = list(labels if labels is not None else document.message.deploy_param.label)
         self._between = "" if names else " "

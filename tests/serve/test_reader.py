@@ -2,6 +2,7 @@
 
 import csv
 import json
+from contextlib import closing
 from pathlib import Path
 
 import cv2
@@ -11,8 +12,10 @@ from browsing import Server, opened
 from report_pages import write_weights
 from starlette.testclient import TestClient
 
+import caffelite
 from caffelite import caffelite_pb2 as pb, cli, prototxt
 from caffelite.deploy import convert
+from caffelite.errors import CaffeliteError
 from caffelite.layers.facets import Decodes
 from caffelite.net import graph
 from caffelite.serve.app import create_app
@@ -204,6 +207,27 @@ def test_a_line_is_shown(browser, tmp_path):
         page.wait_for_selector(".answer[data-best='aab']")
         assert page.is_visible("[data-part=seen]") and page.is_hidden("[data-part=explain]")
         assert page.is_hidden("[data-part=correct]")
+
+
+@pytest.mark.parametrize(("name", "method"), [("ctc_words", "read"), ("ssd_shapes", "detect"), ("digits", "classify")])
+def test_python_answers_as_the_command(answered, name, method):
+    """With the weights that the net has now; another method names the right one."""
+    picture = trained.find(name).pictures[1]
+    with closing(caffelite.load(name)) as net:
+        (expected,), actual = answered(picture, "-model", name), getattr(net, method)(picture)
+        if method == "read":
+            assert actual.text == expected["text"] and actual.score == pytest.approx(expected["score"], rel=1e-6)
+        elif method == "detect":
+            assert [one.record() for one in actual] == expected["detections"] and actual
+        else:
+            assert [one.label for one in actual] == [one["label"] for one in expected["answers"]]
+        for blobs in net.params.values():
+            for blob in blobs:
+                blob.data[...] = 0
+        assert getattr(net, method)(picture) != actual
+        for other in {"read", "detect", "classify"} - {method}:
+            with pytest.raises(CaffeliteError, match=rf"this net does not {other}; call {method}\(image\)"):
+                getattr(net, other)(picture)
 
 
 def test_words_that_ship(answered):
