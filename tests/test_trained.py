@@ -25,6 +25,7 @@ from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.zoo import catalog, trained
 
 NETS = trained.trained()
+ONE_TO_TRAIN = {"shapes": "--images", "words": "--lines", "motions": "--pairs"}
 DATA = os.environ.get("CAFFELITE_DATA")
 SETS = {"MNIST": ("mnist", "mnist"), "CIFAR-10": ("cifar10", "cifar10-jpg.tar.gz"), "scikit-learn": ("digits", None)}
 SETS |= {"drawn shapes": ("shapes", None), "drawn words": ("words", None), "drawn motions": ("motions", None)}
@@ -88,7 +89,8 @@ def sets(tmp_path_factory):
             pytest.skip("CAFFELITE_DATA, a folder with MNIST and CIFAR-10, is not set")
         if name not in made:
             origin = ["--from", str(Path(DATA or "") / source)] if source else []
-            arguments = [name, *origin, "--out", str(folder)]
+            few = [ONE_TO_TRAIN[name], "1"] if name in ONE_TO_TRAIN else []
+            arguments = [name, *origin, *few, "--out", str(folder)]
             CliRunner().invoke(dataset, arguments, catch_exceptions=False, standalone_mode=False)
             if name == "shapes":  # the net reads databases of boxes
                 listed = str(folder / "shapes" / "test.json")
