@@ -39,7 +39,8 @@ class Reader:
     """A deploy net that reads, on a device. pictures: the maximum number of images.
 
     labels: the names of the classes, with or without the blank; by default the net's, or numbers with spaces between
-    them. share: as for `Classifier`. Errors: those of `Preparation`; a number of labels unlike that of classes.
+    them. A decoder with indicators of sequences takes one image at a time. share: as for `Classifier`. Errors: those of
+    `Preparation`; a number of labels unlike that of classes.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class Reader:
         share: Net | None = None,
     ):
         self.preparation = Preparation(document.message, document.locate)
-        self.batch = max(1, min(pictures, MOST_ROWS))
+        fixed = any(Decodes.of(layer.type).text and len(layer.bottom) > 1 for layer in document.message.layer)
+        self.batch = 1 if fixed else max(1, min(pictures, MOST_ROWS))
         self.net = open_net(document.message, document.locate, dev, self.batch, share=share, keep=True)
-        self._text = next(v for v in self.net.graph.outputs if Decodes.of(v.node.layer.spec.type).text)
+        outputs = self.net.graph.outputs
+        self._text = next(v for v in outputs if Decodes.of(v.node.layer.spec.type).text and v.top == 0)
         self._scores = self._text.node.bottoms[0]
         decoder: Any = self._text.node.layer
         self._decoder = decoder
@@ -86,9 +89,12 @@ class Reader:
         for batch, begun in in_batches(files, self.batch, prepare, failed):
             self.net.set_inputs(**{name: rows})
             self.net.forward(0)
-            labels = dev.download(self.net.data[self._text]).reshape(self.batch, -1).astype(int)
-            lines = [line[line >= 0] for line in labels]
+            labels = dev.download(self.net.data[self._text]).reshape(self._text.shape[:2]).astype(int)
+            lines = [line[line >= 0] for line in (labels.T if self._decoder.indicated else labels)]
             scores = dev.download(self.net.data[self._scores]).reshape(self._scores.shape[:3])
+            if not np.isfinite(scores).all():
+                remedy = "are its weights those of this net, and is the input scaled as in training?"
+                raise CaffeliteError("the net's scores are not finite", remedy=remedy)
             shares = self._decoder.probabilities(scores, lines)
             seconds = (time.perf_counter() - begun) / len(batch)
             for i, (file, _, notes) in enumerate(batch):

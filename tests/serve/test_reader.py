@@ -35,6 +35,7 @@ LAST
 layer { name: "text" type: "CTCGreedyDecoder" bottom: "BOTTOM" top: "text" DECODER }
 """
 SOFTMAX = 'layer { name: "prob" type: "Softmax" bottom: "scores" top: "prob" softmax_param { axis: 2 } }'
+TIMES = " time_step: 6 batch_size: 1 } }\n"
 NAMED = 'label: "-" label: "a" label: "b"'
 
 
@@ -109,6 +110,26 @@ def test_classes_that_are_not_merged(tmp_path, answered):
     net = written(tmp_path, decoder="ctc_decoder_param { ctc_merge_repeated: false }")
     (one,) = answered(tmp_path / "one.png", "-model", net)
     assert one["text"] == "aaabb" and one["score"] == pytest.approx((np.e**2 / (np.e**2 + 2)) ** 6, rel=1e-4)
+
+
+def test_indicators_of_sequences(tmp_path, answered):
+    for name, classes in {"one": (1, 1, 0, 1, 2, 2), "two": (2, 0, 2, 0, 1, 1)}.items():
+        cv2.imwrite(str(tmp_path / f"{name}.png"), drawn(*classes))
+    net = written(tmp_path, decoder='bottom: "on" top: "cost" ctc_decoder_param { blank_index: 0 }')
+    indicator = 'layer { name: "on" type: "ContinuationIndicator" top: "on" continuation_indicator_param {'
+    net.write_text(net.read_text().replace('layer { name: "text"', indicator + TIMES + 'layer { name: "text"'))
+    answers = answered(tmp_path / "one.png", tmp_path / "two.png", "-model", net)
+    assert [answer["text"] for answer in answers] == ["aab", "bba"]
+    assert all(answer["score"] > 0.999 for answer in answers)
+
+
+def test_scores_that_are_not_finite(tmp_path, capsys):
+    net = written(tmp_path)
+    write_weights(tmp_path / "w.caffemodel", {"all": [np.full((3, 1, 3, 1), np.nan, np.float32), np.zeros(3)]})
+    cv2.imwrite(str(tmp_path / "one.png"), drawn(1, 1, 0, 1, 2, 2))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["classify", str(tmp_path / "one.png"), "-model", str(net)])
+    assert ended.value.code == 2 and "the net's scores are not finite" in capsys.readouterr().err
 
 
 def test_a_table_and_pictures(tmp_path, in_tmp_path, capsys):
