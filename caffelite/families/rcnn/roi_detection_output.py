@@ -83,7 +83,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
             stays = boxes.rcnn_suppress(corners, self.p.nms_threshold, len(corners))
             rows = np.zeros((len(stays), 7))
             rows[:, 0], rows[:, 1], rows[:, 2] = image, label, scores[chosen[stays], label]
-            rows[:, 3:] = corners[stays] / most
+            rows[:, 3:] = corners[stays] / np.maximum(most, 1)  # 0 where zeros replace data
             parts.append(rows)
         every = np.concatenate(parts)
         if len(every) > self.p.keep_top_k:
