@@ -1,5 +1,6 @@
 """Memory that is too small: the plan's numbers, and a batch that fits."""
 
+import gc
 import re
 
 import engines
@@ -23,6 +24,13 @@ SOLVER = 'net: "large.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 2 snap
 def large(folder):
     (folder / "large.prototxt").write_text(NET)
     (folder / "large_solver.prototxt").write_text(SOLVER)
+
+
+@pytest.fixture(autouse=True)
+def freed():
+    """Frees the large nets of a test before the next one makes its own."""
+    yield
+    gc.collect()
 
 
 def test_memory_that_runs_out(large, call, monkeypatch):
