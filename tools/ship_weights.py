@@ -24,13 +24,13 @@ from caffelite.zoo import catalog, trained
 
 RAW_DATA_TYPE, RAW_DATA, FLOAT16 = 10, 12, 2  # of NVCaffe's BlobProto
 SMALL = 4096  # values of a blob that stays float32: biases and statistics
-DIGITS = 8  # binary, of the other values
+SIGNIFICANT_BITS = 8  # of the other values
 RECORDS = ("run.json", "net.prototxt", "solver.prototxt", "losses.f32", "metrics.csv")
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
-    """Values in float16 with DIGITS binary digits, rounded to the nearest, half to even."""
-    bits, dropped = values.astype("<f2").view(np.uint16).astype(np.uint32), 11 - DIGITS
+    """Values in float16 with SIGNIFICANT_BITS, rounded to the nearest, half to even."""
+    bits, dropped = values.astype("<f2").view(np.uint16).astype(np.uint32), 11 - SIGNIFICANT_BITS
     bits += (1 << (dropped - 1)) - 1 + (bits >> dropped & 1)
     return (bits >> dropped << dropped).astype("<u2").view("<f2")
 

@@ -11,7 +11,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..net.net import Net
 from ..prototxt import Document
-from .preprocessing import VIEWS, Failed, Picture, Preparation, in_batches, open_net
+from .preprocessing import VIEWS, Failed, Picture, Preparation, fitting_labels, in_batches, open_net
 
 MOST_ROWS = 64  # of a batch
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
@@ -63,13 +63,8 @@ class Classifier:
         # of a net that classifies the pixels of an image: rows and columns of the scores
         self.pixels = self.output.shape[2:] if len(self.output.shape) == 4 and self.output.shape[2:] > (1, 1) else ()
         count = self.output.shape[1] if self.pixels else int(np.prod(self.output.shape[1:]))
-        self.labels = list(labels if labels is not None else document.message.deploy_param.label) or [
-            str(i) for i in range(count)
-        ]
-        if len(self.labels) != count:
-            where = document.locate("deploy_param", "label") if labels is None else None
-            expected = f"{count}, one a score"
-            raise CaffeliteError("labels do not fit the net", where=where, expected=expected, found=len(self.labels))
+        names = list(labels if labels is not None else document.message.deploy_param.label)
+        self.labels = fitting_labels(names, count, labels is not None, document.locate, f"{count}, one a score")
 
     def _output(self, name: str | None):
         outputs = {v.name: v for v in self.net.graph.outputs if v.shape[:1] == (self.batch * self.rows,)}

@@ -74,11 +74,13 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     for value, loss in scores:
         compares = Compares.of(loss.layer.spec.type) if loss else Compares()
         if loss and compares.decoder:
-            decoder = pb.LayerParameter(name="text", type=compares.decoder, bottom=[value.name], top=["text"])
-            layer: Any = loss.layer
-            decoder.ctc_decoder_param.blank_index = layer.blank
+            name = next(n for n in ("text", f"{loss.name}_text", f"{loss.name}_labels") if n not in taken)
+            taken.add(name)
+            decoder = pb.LayerParameter(name=name, type=compares.decoder, bottom=[value.name], top=[name])
+            ctc: Any = loss.layer
+            decoder.ctc_decoder_param.blank_index = ctc.blank
             made.layer.append(decoder)
-            outputs.append("text")
+            outputs.append(name)
             continue
         kind = compares.probability
         if loss is None or not kind:

@@ -10,13 +10,12 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..detection.boxes import clip
-from ..errors import CaffeliteError
 from ..layers import REGISTRY
 from ..layers.detection_base import DetectingLayer
 from ..layers.feeding import is_input
 from ..net.net import Net
 from ..prototxt import Document
-from .preprocessing import Failed, Picture, Preparation, in_batches, input_shapes, open_net
+from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, input_shapes, open_net
 
 LEAST_SCORE = 0.3  # of a box, where none is given
 MOST_ROWS = 32  # of a batch
@@ -117,11 +116,8 @@ class Detector:
         named = list(labels if labels is not None else message.deploy_param.label)
         if len(named) == count - 1 and detector.spec.type.startswith("Yolo"):  # whose classes count from 1
             named = ["background", *named]
-        self.labels = named or [str(i) for i in range(count)]
-        if len(self.labels) != count:
-            where = document.locate("deploy_param", "label") if labels is None else None
-            expected = f"{count}, one a class, the background included"
-            raise CaffeliteError("labels do not fit the net", where=where, expected=expected, found=len(self.labels))
+        expected = f"{count}, one a class, the background included"
+        self.labels = fitting_labels(named, count, labels is not None, document.locate, expected)
 
     def warm_up(self) -> None:
         """One pass, so that no picture's time has what only the first costs."""

@@ -163,6 +163,16 @@ def open_net(
     return Net.of(graph.build(batched, state, locate), dev, share=share, keep=keep)
 
 
+def fitting_labels(names: list[str], count: int, explicit: bool, locate: Locator, expected: str) -> list[str]:
+    """The names of a net's classes, or their numbers where there are none. explicit: the caller names them, not the file. expected: what fits.
+    Errors: another number of names."""
+    labels = names or [str(i) for i in range(count)]
+    if len(labels) != count:
+        where = None if explicit else locate("deploy_param", "label")
+        raise CaffeliteError("labels do not fit the net", where=where, expected=expected, found=len(labels))
+    return labels
+
+
 def input_shapes(layer: pb.LayerParameter) -> list[list[int]]:
     """The shapes of an Input layer's tops, of which one may serve all."""
     shapes = [list(shape.dim) for shape in layer.input_param.shape]

@@ -11,7 +11,7 @@ from ..errors import CaffeliteError
 from ..layers.facets import Decodes
 from ..net.net import Net
 from ..prototxt import Document
-from .preprocessing import Failed, Picture, Preparation, in_batches, open_net
+from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, open_net
 
 MOST_ROWS = 32  # of a batch
 
@@ -65,11 +65,8 @@ class Reader:
         self._between = "" if names else " "
         if len(names) == count - 1:
             names.insert(self._decoder.blank, "blank")
-        self.labels = names or [str(i) for i in range(count)]
-        if len(self.labels) != count:
-            where = document.locate("deploy_param", "label") if labels is None else None
-            expected = f"{count}, one a class, or {count - 1} without the blank"
-            raise CaffeliteError("labels do not fit the net", where=where, expected=expected, found=len(self.labels))
+        expected = f"{count}, one a class, or {count - 1} without the blank"
+        self.labels = fitting_labels(names, count, labels is not None, document.locate, expected)
 
     def warm_up(self) -> None:
         """One pass, so that no picture's time has what only the first costs."""

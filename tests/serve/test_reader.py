@@ -182,6 +182,9 @@ def test_the_deploy_net_decodes(loss, blank):
     converted = convert.convert(built)
     decoder = converted.message.layer[-1]
     assert Decodes.of(decoder.type).text and converted.outputs == ["text"] and converted.inputs == ["data"]
+    taken = text.replace('"conv"', '"text"')
+    message = prototxt.parse(taken, pb.NetParameter).message
+    assert convert.convert(graph.build(message, pb.NetState(phase=pb.TEST))).outputs == ["loss_text"]
     assert list(decoder.bottom) == ["steps"] and decoder.ctc_decoder_param.blank_index == blank
 
 

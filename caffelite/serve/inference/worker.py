@@ -78,6 +78,15 @@ class OpenNet(Generic[Deployed]):
         raise NotImplementedError
 
 
+def _classify_alone(content: dict[str, Any], does: str) -> None:
+    """Errors: a request other than "classify", or with an option of classifiers. does: what the net does instead."""
+    if content["op"] != "classify":
+        raise CaffeliteError(f"not for a net that {does}", found=str(content["op"]))
+    for name in ("oversample", "hierarchy"):
+        if content.get(name):
+            raise CaffeliteError(f"{name} is for classifiers, and the net {does}")
+
+
 class OpenDetector(OpenNet[Detector]):
     """A deploy net that detects objects."""
 
@@ -88,11 +97,7 @@ class OpenDetector(OpenNet[Detector]):
         """The answer to the request "classify": detections, the boxes with scores of at least ``threshold``, the
         highest score first, in pixels of the image of ``width`` and ``height``; notes; seconds. Payload: the image,
         reduced to LONGEST pixels, PNG. Errors: another operation, or an option of classifiers."""
-        if content["op"] != "classify":
-            raise CaffeliteError("not for a net that detects objects", found=str(content["op"]))
-        for name in ("oversample", "hierarchy"):
-            if content.get(name):
-                raise CaffeliteError(f"{name} is for classifiers, and the net detects objects")
+        _classify_alone(content, "detects objects")
         preparation = self._deployed.preparation
         picture = preparation.decode(payloads[0])
         (detected,) = self._deployed.detections(payloads[:1], content.get("threshold", LEAST_SCORE))
@@ -112,11 +117,7 @@ class OpenReader(OpenNet[Reader]):
     def answer(self, content: dict[str, Any], payloads: list[bytes]) -> client.Answer:
         """The answer to the request "classify": answers, the text as the only one; notes; seconds. Payload: what the
         net sees, PNG. Errors: another operation, or an option of classifiers."""
-        if content["op"] != "classify":
-            raise CaffeliteError("not for a net that reads text", found=str(content["op"]))
-        for name in ("oversample", "hierarchy"):
-            if content.get(name):
-                raise CaffeliteError(f"{name} is for classifiers, and the net reads text")
+        _classify_alone(content, "reads text")
         preparation = self._deployed.preparation
         (reading,) = self._deployed.readings(payloads[:1])
         answers = [{"label": reading.text or "(no text)", "class": 0, "score": reading.score}]
