@@ -164,8 +164,8 @@ def open_net(
 
 
 def fitting_labels(names: list[str], count: int, explicit: bool, locate: Locator, expected: str) -> list[str]:
-    """The names of a net's classes, or their numbers where there are none. explicit: the caller names them, not the file. expected: what fits.
-    Errors: another number of names."""
+    """The names of a net's classes, or their numbers where there are none. explicit: the caller names them, not the
+    file. expected: what fits. Errors: another number of names."""
     labels = names or [str(i) for i in range(count)]
     if len(labels) != count:
         where = None if explicit else locate("deploy_param", "label")
