@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import caffelite_pb2 as pb, devices, prototxt, user_modules
+from . import caffelite_pb2 as pb, devices, prototxt
 from .deploy.classify import Classifier
 from .deploy.detect import LEAST_SCORE, Detection, Detector, detects
 from .deploy.preprocessing import Preparation
 from .deploy.read import Reader, Reading, reads
 from .errors import CaffeliteError
 from .layers import unknown_types
-from .layers.extension_files import load_permitted
 from .net import net as nets
 from .pycaffe import net as pycaffe_net, solver as pycaffe_solver
 from .runs.config import RunConfig
@@ -31,8 +30,6 @@ from .runs.open_net import read_solver
 from .training.nets import state as net_state
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
-user_modules.permit()  # a program's sys.path is its own choice
-load_permitted()
 
 
 def load(name: str, gpu: int | None = None) -> Net:

@@ -69,17 +69,17 @@ def _load(path: Path) -> str | None:
     if spec is None or spec.loader is None:
         raise CaffeliteError(f"{path} is no Python file", expected="a name that ends in .py")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    _loaded.add(str(path))  # before it runs: it may import caffe, which loads what is permitted
     try:
         with caffe_importable():
             spec.loader.exec_module(module)
             if package:
                 import_modules(name)
-    except CaffeliteError as mistake:
-        del sys.modules[name]
-        raise CaffeliteError(f"{path}: {mistake}") from mistake
     except Exception as mistake:  # a user's file may raise anything
         del sys.modules[name]
+        _loaded.discard(str(path))
+        if isinstance(mistake, CaffeliteError):
+            raise CaffeliteError(f"{path}: {mistake}") from mistake
         what = f"{path} {described(mistake, str(start))}"
         raise CaffeliteError(what, remedy=conversion(mistake, str(start))) from mistake
-    _loaded.add(str(path))
     return name

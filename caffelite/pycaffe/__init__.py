@@ -7,7 +7,9 @@ that say ``import caffe`` run unchanged under ``python -m caffelite.pycaffe PROG
 import importlib
 import sys
 
+from .. import user_modules
 from ..caffelite_pb2 import TEST, TRAIN
+from ..layers.extension_files import load_permitted
 from ..layers.python import UserLayer as Layer
 from . import proto
 from .alias import Submodules
@@ -86,3 +88,7 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+user_modules.permit()  # a program's sys.path is its own choice
+load_permitted()

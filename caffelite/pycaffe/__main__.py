@@ -5,7 +5,6 @@ import runpy
 import sys
 
 from ..errors import CaffeliteError
-from ..user_modules import permit
 from .alias import modules
 
 USAGE = "usage: python -m caffelite.pycaffe PROGRAM [ARGUMENT]..."
@@ -20,7 +19,6 @@ def main(arguments: list[str]) -> int:
     if not os.path.isfile(program):
         print(f"python -m caffelite.pycaffe: there is no file {program}", file=sys.stderr)
         return 2
-    permit()
     sys.modules.update(modules())
     sys.argv[:] = arguments
     sys.path[0] = os.path.dirname(os.path.abspath(program))
