@@ -185,12 +185,23 @@ def test_every_extra_that_is_named_exists():
     assert named and named <= extras
 
 
-def test_folder_list_of_the_readme_is_complete():
-    text = (ROOT / "README.md").read_text()
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if tracked.returncode:
+@pytest.fixture
+def tracked() -> list[str]:
+    """The names of all files that git tracks."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
         pytest.skip("not a git checkout")
-    top = {name.split("/")[0] + "/" for name in tracked.stdout.split("\n") if "/" in name} - {".ci/"}
+    return [name for name in done.stdout.split("\0") if name]
+
+
+def test_no_file_has_conflict_markers(tracked):
+    marker = re.compile(rb"^(<{7}|={7}|>{7}|\|{7})( |\r?$)", re.MULTILINE)
+    assert not [name for name in tracked if (ROOT / name).is_file() and marker.search((ROOT / name).read_bytes())]
+
+
+def test_folder_list_of_the_readme_is_complete(tracked):
+    text = (ROOT / "README.md").read_text()
+    top = {name.split("/")[0] + "/" for name in tracked if "/" in name} - {".ci/"}
     assert not [folder for folder in top if f"`{folder}`" not in text]
     packages = {p.name for p in (ROOT / "caffelite").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
     packages -= {"__init__.py"}

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
 from caffelite.runs import fields, listing
 
@@ -122,6 +123,19 @@ def test_fields_have_the_names_of_set(three):
     assert actual.get("value.inner_product_param.num_output") == "2" and actual.get("base_lr") == "0.05"
     assert actual.get("momentum") == "0" and actual.get("value.inner_product_param.bias_term") == "true"
     assert actual.get("valu.inner_product_param.num_output") is None and actual.get("no_field") is None
+
+
+def test_each_parameter_of_a_layer_has_its_index():
+    """As two learning rates, of weights and of bias: one path for both would hide a difference in the first."""
+    runs = []
+    for rate in (1, 2):
+        solver = pb.SolverParameter()
+        layer = solver.net_param.layer.add(name="ip")
+        layer.param.add(lr_mult=rate)
+        layer.param.add(lr_mult=3)
+        runs.append(fields.RunFields(solver))
+    assert [(each.field, each.values) for each in fields.differences(runs)] == [("ip.param[0].lr_mult", ("1", "2"))]
+    assert runs[0].get("ip.param[1].lr_mult") == "3" and runs[0].get("ip.param[1].decay_mult") == "1"
 
 
 def test_options_outside_the_solver_are_compared(three, call):

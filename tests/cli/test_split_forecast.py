@@ -1,6 +1,7 @@
 """`caffelite plan -split`."""
 
 import json
+import re
 
 import pytest
 
@@ -89,5 +90,11 @@ def test_summary_and_draw_of_a_divided_net(deep, call):
     result = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2", "-json")
     assert [d["stage"] for d in json.loads(result.out)["devices"]] == [0, 1]
     result = call("draw", "-model", "deep.prototxt", "-split", "stages=2", "-out", "net.svg")
-    assert result.status == 0 and "stage 1" in (deep / "net.svg").read_text()
+    svg = (deep / "net.svg").read_text()
+    assert result.status == 0 and re.findall(r">(stage \d)<", svg) == ["stage 0", "stage 1"]
+    legend = re.findall(r'fill="(#\w+)" stroke="#\w+"/>\n<text[^>]*>stage', svg)
+    drawn = dict(re.findall(r'fill="(#\w+)" stroke="none"/>\n<text[^>]*>(\w+)<', svg)[i][::-1] for i in range(5))
+    stages = {name: legend.index(color) for name, color in drawn.items()}
+    assert list(stages) == ["rows", "a", "b", "c", "loss"] and sorted(stages.values()) == list(stages.values())
+    assert set(stages.values()) == {0, 1}
     assert call("draw", "-model", "deep.prototxt", "-split", "auto").status == 2

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from caffelite.devices import cuda as gpus
+from caffelite.devices.cpu import onednn
 
 
 def test_lines(folder, call):
@@ -83,6 +84,11 @@ def test_all_precisions_side_by_side(folder, call):
     assert "fp16: fp16 is for GPUs" in result.err
 
 
-def test_the_log_says_which_precision_auto_is(folder, call):
+@pytest.mark.parametrize("kind, precision", [("native", "bf16"), ("emulated", "fp32"), (None, "fp32")])
+def test_the_log_says_which_precision_auto_is(folder, call, monkeypatch, kind, precision):
+    """bf16 where the processor multiplies such numbers itself."""
+    if (library := onednn.load()) is None or library.bf16() is None:
+        pytest.skip("oneDNN multiplies no bfloat16 here")
+    monkeypatch.setattr(type(library), "bf16", lambda self: kind)
     result = call("time", "-model", "net.prototxt", "-iterations", "1", "-precision", "auto")
-    assert result.status == 0 and re.search("Precision: (fp32|bf16), by -precision auto", result.err)
+    assert result.status == 0 and f"Precision: {precision}, by -precision auto" in result.err

@@ -81,6 +81,14 @@ def test_check_names_samples(layers, kind):
     assert [error.found for error in actual] == [", ".join(NAMES[kind])] * len(actual) and actual
 
 
+@pytest.mark.parametrize("most, count", [(1, 1), (4, 1), (8, 2), (11, 2), (40, 9)])
+def test_at_least_one_sample_is_looked_at(in_tmp_path, source, most, count):
+    """A sample has four numbers; ``most`` may be fewer."""
+    np.save("images.npy", np.full((9, 1, 2, 2), np.nan, np.float32))
+    opened = source('type: "Data" top: "data" data_param { source: "images.npy" backend: ARRAYS batch_size: 3 }')
+    assert opened.not_finite(most) == [f"sample {i}" for i in range(count)]
+
+
 def test_large_sums_are_finite():
     """The sum of a row overflows, and the row is finite."""
     values = np.full((3, 4), 3e38, np.float32)

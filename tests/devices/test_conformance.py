@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import time
 import typing
 
 import engines
@@ -237,10 +238,17 @@ def test_captured_function_reads_new_inputs(device):
     assert device.why_eager() == device.eager
 
 
-def test_events_measure_no_negative_time(device):
+def test_events_measure_milliseconds_in_their_order(device):
     begin = device.record_event()
+    device.synchronize()
+    time.sleep(0.02)
+    middle = device.record_event()
     device.fill(device.zeros(1000), 1)
-    assert device.elapsed_ms(begin, device.record_event()) >= 0
+    end = device.record_event()
+    assert device.elapsed_ms(begin, middle) >= 19, "the sleep's 20 ms"
+    assert device.elapsed_ms(begin, end) == pytest.approx(
+        device.elapsed_ms(begin, middle) + device.elapsed_ms(middle, end), rel=1e-3
+    )
 
 
 def test_concurrent_parts_all_run(device):
