@@ -63,6 +63,7 @@ class Net(pycaffe_net.Net):
     weights that are missing or without a layer of this net; what a Python layer raises.
     """
 
+    _copies_outputs = True
     loaded: nets.Loaded | None = None
     _document: prototxt.Document | None = None  # None for the net of a solver
     _state: pb.NetState | None = None
@@ -86,8 +87,9 @@ class Net(pycaffe_net.Net):
         self._document = document
         self._state = net_state(phase, document.message, None, level, tuple(stages))
         self._kinds: dict[str, Any] = {}
-        device = devices.open_device(gpu)
-        self._open(document, device, seed, phase=phase, level=level, stages=stages, weights=weights)
+        self._open(
+            document, lambda: devices.open_device(gpu), seed, phase=phase, level=level, stages=stages, weights=weights
+        )
 
     def copy_from(self, trained_file: str | os.PathLike[str]) -> nets.Loaded:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing
@@ -106,7 +108,7 @@ class Net(pycaffe_net.Net):
 
     def forward(self, *arguments: Any, **options: Any) -> dict[str, np.ndarray]:
         """As pycaffe's, by default over all layers with an array for each input; returns copies."""
-        return {name: np.array(array) for name, array in super().forward(*arguments, **options).items()}
+        return super().forward(*arguments, **options)
 
     def backward(self, *arguments: Any, **options: Any) -> dict[str, np.ndarray]:
         """As pycaffe's, by default over all layers from the losses, or from an array for each output; returns copies.
@@ -116,7 +118,7 @@ class Net(pycaffe_net.Net):
                 "this net has no backward pass",
                 remedy="build it with force_backward=True, or in phase TRAIN with a loss",
             )
-        return {name: np.array(array) for name, array in super().backward(*arguments, **options).items()}
+        return super().backward(*arguments, **options)
 
     def preprocess(self, image: str | Path | np.ndarray) -> np.ndarray:
         """A picture as the net's input, 1×C×H×W of float32: resized, less the mean, cropped and scaled as the file's
@@ -128,6 +130,7 @@ class Net(pycaffe_net.Net):
         preparation = Preparation(*self._deployed())
         return preparation.views(preparation.fitted(preparation.decode(_picture(image)))[0])
 
+    @pycaffe_net.locked
     def classify(self, image: str | Path | np.ndarray, top: int = 5, *, oversample: bool = False) -> list[Prediction]:
         """What a picture shows, the ``top`` greatest scores first: the numbers of ``caffelite classify`` for it alone.
 
@@ -139,6 +142,7 @@ class Net(pycaffe_net.Net):
         (prediction,) = classifier.predictions([_picture(image)])
         return [Prediction(classifier.labels[i], i, float(prediction.scores[i])) for i in prediction.top(top)]
 
+    @pycaffe_net.locked
     def detect(self, image: str | Path | np.ndarray, threshold: float = LEAST_SCORE) -> list[Detection]:
         """The objects in a picture with scores of at least ``threshold``, the highest first, as ``caffelite classify``
         finds them: each with the class's name and number (``label``), ``score`` and ``box`` (xmin, ymin, xmax, ymax) in
@@ -146,6 +150,7 @@ class Net(pycaffe_net.Net):
         (detected,) = self._opened("detect", Detector).detections([_picture(image)], threshold)
         return detected.detections
 
+    @pycaffe_net.locked
     def read(self, image: str | Path | np.ndarray) -> Reading:
         """The line of text in a picture, as ``caffelite classify`` reads it: ``text`` and ``score``, the probability of
         the text. image: as `preprocess` takes it. Errors: those of `preprocess`; a net that does not read."""

@@ -20,6 +20,7 @@ COMPILER = "1.62.3"
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "proto" / "caffelite.proto"
 GENERATED = ROOT / "caffelite" / "caffelite_pb2.py", ROOT / "caffelite" / "caffelite_pb2.pyi"
+MODULE = b"(DESCRIPTOR, 'caffelite_pb2', ", b"(DESCRIPTOR, 'caffelite.caffelite_pb2', "  # so that pickle finds messages
 INSTALL = f"""make an environment for it (Python 3.11 or 3.12) and run this script with that one:
   python3 -m venv /tmp/protoc && /tmp/protoc/bin/pip install "grpcio-tools=={COMPILER}" "setuptools<81"
   /tmp/protoc/bin/python tools/compile_schema.py"""
@@ -39,7 +40,8 @@ def compiled() -> dict[Path, bytes]:
         ]
         if subprocess.run(command).returncode:
             sys.exit(1)
-        return {path: (Path(folder) / path.name).read_bytes() for path in GENERATED}
+        files = {path: (Path(folder) / path.name).read_bytes() for path in GENERATED}
+        return {path: content.replace(*MODULE) for path, content in files.items()}
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from . import ops
 from .context import ExecutionContext
+from .exclusive import DeviceLock
 from .formula import Formula
 from .traits import DeviceTraits
 from .types import Array, Gather, Kernel, Shape
@@ -117,8 +118,11 @@ class Device(Protocol):
     """Allocates arrays and builds operations.
 
     Operations of one device run one after the other, in the order of their calls; only ``download``, ``synchronize``
-    and methods whose docstrings say so wait for them. One thread at a time uses a device.
+    and methods whose docstrings say so wait for them. One thread at a time uses a device; programs with several hold
+    ``lock`` while they do.
     """
+
+    lock: DeviceLock
 
     traits: DeviceTraits
     name: str

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import prototxt, weights
+from ..devices.exclusive import Forked
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Mistakes, did_you_mean
 from ..layers import unknown_types
@@ -27,6 +28,7 @@ from ..runs.open_net import open_net
 from ..training.checkpoint.atomic_files import write
 from . import modes
 from .blob import Blob, BlobVec, Copies, NetBlob, parameter_blob
+from .threads import InThreads, locked
 
 Names = OrderedDict[str, list[str]]
 
@@ -169,7 +171,7 @@ log = logging.getLogger("caffelite")
 Rows = dict[str, list[np.ndarray]]  # of each blob, by batches
 
 
-class Net(NetStructure):
+class Net(NetStructure, InThreads):
     """A net whose blobs and parameters are arrays, and which runs forward and backward, also over some of its layers.
 
     ``Net(file, phase, level=0, stages=None, weights=None)`` or ``Net(file, weights, phase)``. file: a prototxt; phase:
@@ -179,7 +181,12 @@ class Net(NetStructure):
     ``blobs`` and ``params`` (a list of blobs a layer) are by name, in the order of the layers; ``inputs`` and
     ``outputs`` are names. Layers and blobs that the compiler inserts do not appear. Errors: CaffeliteError for mistakes
     in the files; the exception of a Python layer as it is, with a note that names the layer.
+
+    Several threads may call a net; they wait for each other. Arrays of a call (``forward(data=images)``) bring the
+    call's own outputs. A thread that writes into ``blobs``, runs a pass and reads ``blobs`` holds ``lock`` meanwhile.
     """
+
+    _copies_outputs = False  # whether passes return copies, even where no arrays are given
 
     def __init__(
         self,
@@ -192,12 +199,12 @@ class Net(NetStructure):
     ):
         options = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
         document = prototxt.read_net(os.fspath(network_file), tolerate=unknown_types.tolerate)
-        self._open(document, modes.open_device(), modes.next_seed(), **{**options, "level": options["level"] or 0})
+        self._open(document, modes.open_device, modes.next_seed(), **{**options, "level": options["level"] or 0})
 
     def _open(
         self,
         document: prototxt.Document,
-        device: Device,
+        open_device: Callable[[], Device],
         seed: int,
         *,
         phase: int,
@@ -206,6 +213,13 @@ class Net(NetStructure):
         weights: str | os.PathLike[str] | None,
     ) -> None:
         """weights: None for the file that ``deploy_param`` names."""
+        try:
+            device = open_device()
+        except Forked as error:
+            # A pool starts a worker whose initializer fails again, for ever; the error of a task reaches the caller.
+            log.error("%s", error)
+            self._unusable = error
+            return
         with user_errors():
             net = open_net(
                 document,
@@ -240,16 +254,27 @@ class Net(NetStructure):
         """Runs the layers from ``start`` to ``end``, by default all.
 
         blobs: names of blobs to return besides the outputs, or besides the tops of ``end``. kwargs: an array for each
-        input; one value of an axis may stand for all. Returns the blobs' arrays by name, not copies. Errors: arrays for
-        other blobs than the inputs; another batch size.
+        input; one value of an axis may stand for all. Returns arrays by name: the blobs' own, or copies where kwargs
+        are given, so that they stay when another thread runs the net. Errors: arrays for other blobs than the inputs;
+        another batch size; without kwargs, a pass of another thread at the same time.
         """
+        self._lock_pass(bool(kwargs) or not self.inputs)
+        try:
+            return self._forward_named(blobs, start, end, kwargs)
+        finally:
+            self._unlock_pass()
+
+    def _forward_named(
+        self, blobs: Sequence[str] | None, start: str | None, end: str | None, kwargs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         first = 0 if start is None else self._index(start)
         last = len(self._nodes) - 1 if end is None else self._index(end)
         names = [*(self.outputs if end is None else self.top_names[end]), *(blobs or ())]
         if kwargs:
             self._set_inputs(kwargs)
         self._forward(first, last)
-        return {name: self._blob(name).data for name in dict.fromkeys(names)}
+        arrays = {name: self._blob(name).data for name in dict.fromkeys(names)}
+        return {name: np.array(array) for name, array in arrays.items()} if kwargs or self._copies_outputs else arrays
 
     def _blob(self, name: str) -> Blob:
         if name not in self.blobs:
@@ -302,8 +327,18 @@ class Net(NetStructure):
 
         diffs: names of blobs whose gradients to return besides those of the inputs, or of the bottoms of ``end``.
         kwargs: the gradient of each output; without, it starts from the losses and from what ``diff`` of the outputs
-        has. Returns arrays by name, not copies. Errors: gradients of other blobs than the outputs.
+        has. Returns arrays by name, not copies. Errors: gradients of other blobs than the outputs; a pass of another
+        thread at the same time.
         """
+        self._lock_pass(False)
+        try:
+            return self._backward_named(diffs, start, end, kwargs)
+        finally:
+            self._unlock_pass()
+
+    def _backward_named(
+        self, diffs: Sequence[str] | None, start: str | None, end: str | None, kwargs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         last = len(self._nodes) - 1 if start is None else self._index(start)
         first = 0 if end is None else self._index(end)
         names = [*(self.inputs if end is None else self.bottom_names[end]), *(diffs or ())]
@@ -313,7 +348,8 @@ class Net(NetStructure):
                 raise CaffeliteError("the gradients do not fit the outputs of the net", expected=expected, found=found)
             self._assign(kwargs, "diff")
         self._backward(last, first)
-        return {name: self._blob(name).diff for name in dict.fromkeys(names)}
+        arrays = {name: self._blob(name).diff for name in dict.fromkeys(names)}
+        return {name: np.array(array) for name, array in arrays.items()} if self._copies_outputs else arrays
 
     def _backward(self, last: int, first: int) -> None:
         self._reshape(self._passes.selected(first, last, True))
@@ -326,6 +362,7 @@ class Net(NetStructure):
         for blob in self._versioned:
             blob.after_backward(first, last)
 
+    @locked
     def forward_all(self, blobs: Sequence[str] | None = None, **kwargs: np.ndarray) -> dict[str, np.ndarray]:
         """Runs forward over any number of samples, batch by batch. kwargs: an array for each input. Returns the outputs
         and ``blobs`` of all samples by name."""
@@ -335,6 +372,7 @@ class Net(NetStructure):
             _append(rows, self.forward(blobs=blobs, **batch))
         return _joined(rows, count)
 
+    @locked
     def forward_backward_all(
         self, blobs: Sequence[str] | None = None, diffs: Sequence[str] | None = None, **kwargs: np.ndarray
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -361,6 +399,7 @@ class Net(NetStructure):
                 for name, rows in batch.items()
             }
 
+    @locked
     def reshape(self) -> None:
         """Gives all blobs the shapes that follow from the reshaped inputs. A pass does so for the layers that it runs.
         Going back to earlier shapes makes no operations again. Errors: shapes that a layer refuses; those before are
@@ -409,6 +448,7 @@ class Net(NetStructure):
 
     # parameters
 
+    @locked
     def clear_param_diffs(self) -> None:
         """Sets the gradients of all parameters to 0."""
         self._copies.send()
@@ -418,6 +458,7 @@ class Net(NetStructure):
         for blob in (blob for blobs in self.params.values() for blob in blobs):
             blob.diff[...] = 0
 
+    @locked
     def share_with(self, other: Net) -> None:
         """From now on the parameters of layers that ``other`` has too, by name, are those of ``other``. Gradients are
         not shared. Errors: other shapes, another device; a net that a solver trains."""
@@ -444,6 +485,7 @@ class Net(NetStructure):
         for node in dict.fromkeys(node for node, _, _ in pairs):
             self._net.rebuild(node)
 
+    @locked
     def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
         """Gives the MemoryData layer its samples: data (M, C, H, W) and labels (M), M a multiple of its batch size;
         they are read, not copied. Errors: a net without one such layer; other shapes."""
@@ -455,6 +497,7 @@ class Net(NetStructure):
 
     # files
 
+    @locked
     def _write(self, path: str | os.PathLike[str], hdf5: bool) -> None:
         self._copies.send()
         blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
@@ -464,6 +507,7 @@ class Net(NetStructure):
             body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
         write([(Path(path), [body])])
 
+    @locked
     def copy_from(self, trained_file: str | os.PathLike[str]) -> nets.Loaded:
         """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are logged.
         Returns which layers matched, were skipped (not in the net) and are missing (not in the file). Errors: no such

@@ -98,6 +98,9 @@ class Solver:
         self.param = SolverParameter(trainer)
         self._callbacks: _Callbacks | None = None
 
+    def __reduce__(self) -> str:
+        raise TypeError("a solver can be neither pickled nor copied; open it in each process, as Solver(prototxt)")
+
     def _wrap(self, net: object) -> Net:
         wrapped = self.net_class._of(net, self._copies)  # type: ignore[arg-type]
         wrapped._token = self._token  # type: ignore[attr-defined]
@@ -124,6 +127,10 @@ class Solver:
         self._run(self._trainer.solve)
 
     def _run(self, train: Callable[[], None]) -> None:
+        with self.net.lock:
+            self._run_locked(train)
+
+    def _run_locked(self, train: Callable[[], None]) -> None:
         nets = [self.net, *self.test_nets]
         for net in nets:
             net.reshape()
@@ -139,18 +146,21 @@ class Solver:
 
     def snapshot(self) -> None:
         """Writes a caffemodel and a solverstate under the snapshot_prefix."""
-        self._copies.send()
-        self._trainer.snapshot()
+        with self.net.lock:
+            self._copies.send()
+            self._trainer.snapshot()
 
     def restore(self, state_file: str | os.PathLike[str]) -> None:
         """Goes on from a solverstate: iteration, parameters, histories. Errors: no such file; one of another net."""
-        self._copies.send()
-        self._trainer.restore(Path(state_file))
+        with self.net.lock:
+            self._copies.send()
+            self._trainer.restore(Path(state_file))
 
     def apply_update(self) -> None:
         """Updates the parameters from the gradients in ``diff``, at the rate of this iteration; ``iter`` stays."""
-        self._copies.send()
-        self._trainer.apply_update()
+        with self.net.lock:
+            self._copies.send()
+            self._trainer.apply_update()
 
     def share_weights(self, net: Net) -> None:
         """``net`` uses the parameters of the solver's net from now on."""

@@ -15,6 +15,7 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from .. import ops
 from ..context import ExecutionContext
+from ..exclusive import DeviceLock
 from ..traits import CPU_EAGER, cpu_traits
 from ..types import Gather
 from . import (  # those that are not used register what they build
@@ -58,6 +59,7 @@ class CPU(FormulaKernels):
     def __init__(self, dtype: str = "float32", precision: str = "fp32", deterministic: bool = False):
         import numba
 
+        self.lock = DeviceLock()
         _log_compiling()
         self.dtype = np.dtype(dtype)
         self.threads = self.active_threads = numba.get_num_threads()

@@ -11,6 +11,7 @@ import numpy as np
 from .. import ops
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
+from ..exclusive import DeviceLock
 from ..traits import cuda_traits
 from ..types import Gather
 from . import (  # those that are not used register what they build
@@ -63,6 +64,7 @@ class GPU(FormulaKernels):
         deterministic: bool = False,
         eager: str = "",
     ):
+        self.lock = DeviceLock()
         self.dtype = np.dtype(dtype)
         self.number = number
         self.deterministic = deterministic
