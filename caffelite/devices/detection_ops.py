@@ -22,7 +22,7 @@ class RegionPooling(Operation[BuiltRegionPooling]):
     no image is bad; it, and one that is not finite, gives zeros and no gradient.
 
     method: "MAX" (ROIPooling), "POSITION" (PSROIPooling) or "ALIGN" (ROIAlign). scale: pixels of x per pixel of a box.
-    pad: of ALIGN, see ROIPoolingParameter.pad_ratio.
+    pad: of MAX and ALIGN, see ROIPoolingParameter.pad_ratio.
     """
 
     method: str

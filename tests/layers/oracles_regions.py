@@ -15,11 +15,12 @@ def clip(v: int, size: int) -> int:
     return min(max(v, 0), size)
 
 
-def roi_pooling(x, rois, high, wide, scale):
+def roi_pooling(x, rois, high, wide, scale, pad=0.0):
     y = np.zeros((len(rois), x.shape[1], high, wide))
     height, width = x.shape[2:]
-    for r, (image, *corners) in enumerate(rois):
-        left, top, right, bottom = (away(v * scale) for v in corners)
+    for r, (image, x1, y1, x2, y2) in enumerate(rois):
+        dx, dy = (x2 - x1 + 1) * pad, (y2 - y1 + 1) * pad
+        left, top, right, bottom = (away(v * scale) for v in (x1 - dx, y1 - dy, x2 + dx, y2 + dy))
         rows, columns = max(bottom - top + 1, 1), max(right - left + 1, 1)
         for i in range(high):
             a, b = clip(top + i * rows // high, height), clip(top - (-(i + 1) * rows // high), height)

@@ -77,6 +77,13 @@ ROWS = [
         constant=(1,),
     ),
     Row(
+        "ROIPooling of enlarged boxes",
+        "pooled_h: 3 pooled_w: 2 spatial_scale: 0.25 pad_ratio: 0.3",
+        lambda x, rois: oracles.roi_pooling(x, rois, 3, 2, 0.25, 0.3),
+        [((2, 3, 6, 5), distinct), ((4, 5), boxes)],
+        constant=(1,),
+    ),
+    Row(
         "PSROIPooling",
         "output_dim: 2 group_size: 2 spatial_scale: 0.25",
         lambda x, rois: oracles.position_pooling(x, rois, 2, 2, 0.25),

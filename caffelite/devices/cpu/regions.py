@@ -19,7 +19,7 @@ class RegionPooling:
         x, rois, y = x.reshape(self._x), rois.reshape(-1, 5), y.reshape(self._y)
         regions.report(rois, len(x), self.bad)
         if self.method == "MAX":
-            regions.max_forward(x, rois, y, indices.reshape(self._y), self._scale)
+            regions.max_forward(x, rois, y, indices.reshape(self._y), self._scale, self._pad)
         elif self.method == "POSITION":
             regions.position_forward(x, rois, y, self._scale)
         else:

@@ -15,8 +15,9 @@ __device__ idx image_of(const real* roi, idx images) {
   return (idx)roi[0];
 }
 
-// The nearest integer, halves away from 0.
+// The nearest integer, halves away from 0; of values that are too far away, the farthest.
 __device__ idx rounded(real v) {
+  v = v < FARTHEST ? v > -FARTHEST ? v : -FARTHEST : FARTHEST;
   real whole = v < 0 ? ceil(v) : floor(v), rest = v - whole;
   return (idx)whole + (rest >= real(0.5) ? 1 : rest <= real(-0.5) ? -1 : 0);
 }
@@ -32,8 +33,9 @@ __device__ idx area(Cell h, Cell w) { return (h.high - h.low) * (w.high - w.low)
 struct Pixels {
   idx start, extent;
 };
-__device__ Pixels pixels(real low, real high, real scale) {
-  idx start = rounded(low * scale), extent = rounded(high * scale) - start + 1;
+__device__ Pixels pixels(real low, real high, real pad, real scale) {
+  real margin = (high - low + 1) * pad;
+  idx start = rounded((low - margin) * scale), extent = rounded((high + margin) * scale) - start + 1;
   return {start, extent > 1 ? extent : 1};
 }
 __device__ Cell cell(Pixels box, idx cells, idx i, idx size) {
@@ -117,7 +119,7 @@ KERNEL region_pool_forward(const real* x, const real* rois, real* y, int* index,
       const idx channel = method == POSITION ? (c * high + i) * wide + j : c;
       const real* plane = x + (n * channels + channel) * height * width;
       if (method == LARGEST) {
-        const Pixels rows = pixels(roi[2], roi[4], scale), columns = pixels(roi[1], roi[3], scale);
+        const Pixels rows = pixels(roi[2], roi[4], pad, scale), columns = pixels(roi[1], roi[3], pad, scale);
         result = largest(plane, cell(rows, high, i, height), cell(columns, wide, j, width), width, where);
       } else if (method == POSITION) {
         const Span rows = span(roi[2], roi[4], scale), columns = span(roi[1], roi[3], scale);
@@ -143,7 +145,7 @@ KERNEL region_pool_backward(const real* dy, const real* rois, const int* index, 
       if (image_of(roi, images) != mine) continue;
       const idx cells = (r * outputs + (method == POSITION ? k / (wide * high) : k)) * high * wide;
       if (method == LARGEST) {
-        const Pixels rows = pixels(roi[2], roi[4], scale), columns = pixels(roi[1], roi[3], scale);
+        const Pixels rows = pixels(roi[2], roi[4], pad, scale), columns = pixels(roi[1], roi[3], pad, scale);
         if (!holds({rows.start, rows.start + rows.extent}, a) || !holds({columns.start, columns.start + columns.extent}, b)) continue;
         for (idx i = 0; i < high; ++i) {
           if (!holds(cell(rows, high, i, height), a)) continue;

@@ -16,12 +16,14 @@ class RegionPooled(Layer):
     constant_bottoms = frozenset({1})
     needs_images = True
     method = ""
-    pad = 0.0
     backward_reads_bottoms = (1,)
     backward_reads_tops = False
 
     def setup(self) -> None:
         require.value(self, "spatial_scale", 0 < self.p.spatial_scale < math.inf, "a finite number above 0")
+        self.pad = getattr(self.p, "pad_ratio", 0.0)
+        if not 0 <= self.pad < math.inf:
+            raise self.error("a bad pad_ratio", "pad_ratio", expected="0 or more", found=f"{self.pad:g}")
 
     def grid(self, channels: int) -> Shape:
         """(C', PH, PW)."""
@@ -56,9 +58,10 @@ class ROIPooling(RegionPooled):
     """The largest number of each of pooled_h × pooled_w cells of each box: x (N, C, H, W), boxes (R, 5) → (R, C,
     pooled_h, pooled_w).
 
-    Corners times spatial_scale are rounded to pixels, halves away from 0; cells overlap by up to a pixel; an empty cell
-    gives 0. Errors: a box of an image that x has not. Source: Girshick 2015 (Fast R-CNN), cells as in
-    intel/caffe src/caffe/layers/roi_pooling_layer.cpp.
+    pad_ratio (0) enlarges each side of a box by this share of its size. Corners times spatial_scale are rounded to
+    pixels, halves away from 0; cells overlap by up to a pixel; an empty cell gives 0. Errors: a box of an image that x
+    has not. Source: Girshick 2015 (Fast R-CNN), cells as in intel/caffe src/caffe/layers/roi_pooling_layer.cpp;
+    pad_ratio as in zhaoweicai/mscnn and zhaoweicai/cascade-rcnn, src/caffe/layers/roi_pooling_layer.cpp.
     """
 
     field = "roi_pooling_param"
@@ -119,9 +122,6 @@ class ROIAlign(RegionPooled):
     def setup(self) -> None:
         super().setup()
         require.positive(self, "pooled_h", "pooled_w")
-        self.pad = self.p.pad_ratio
-        if not 0 <= self.pad < math.inf:
-            raise self.error("a bad pad_ratio", "pad_ratio", expected="0 or more", found=f"{self.pad:g}")
 
     def grid(self, channels: int) -> Shape:
         return channels, self.p.pooled_h + 1, self.p.pooled_w + 1

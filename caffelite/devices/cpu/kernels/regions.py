@@ -34,7 +34,8 @@ def report(rois, images, bad):
 
 @kernel
 def _rounded(value):
-    """The nearest integer, halves away from 0, as C's round."""
+    """The nearest integer, halves away from 0, as C's round; of values that are too far away, the farthest."""
+    value = min(max(value, type(value)(-FARTHEST)), type(value)(FARTHEST))
     whole = np.trunc(value)
     if abs(value - whole) >= 0.5:
         whole += 1 if value > 0 else -1
@@ -55,8 +56,16 @@ def _cell(start, extent, cells, i, size):
     return _clipped(low, size), _clipped(high, size)
 
 
+@kernel
+def _pixels(low, high, pad, scale):
+    """First pixel and number of pixels of a box along an axis, on the feature map, for MAX."""
+    margin = (high - low + type(scale)(1)) * pad
+    start = _rounded((low - margin) * scale)
+    return start, type(scale)(max(_rounded((high + margin) * scale) - start + 1, 1))
+
+
 @loop("y.shape[0] * y.shape[1]")
-def max_forward(first, last, x, rois, y, index, scale):
+def max_forward(first, last, x, rois, y, index, scale, pad):
     """index: the place of each maximum in its plane, the first of equals, NaN wins; -1 for an empty cell, whose y is
     0."""
     images, channels, height, width = x.shape
@@ -68,9 +77,8 @@ def max_forward(first, last, x, rois, y, index, scale):
         n = _image_of(rois[r], images)
         if n < 0:
             continue
-        left, top = _rounded(rois[r, 1] * scale), _rounded(rois[r, 2] * scale)
-        columns = kind(max(_rounded(rois[r, 3] * scale) - left + 1, 1))
-        rows = kind(max(_rounded(rois[r, 4] * scale) - top + 1, 1))
+        left, columns = _pixels(rois[r, 1], rois[r, 3], pad, scale)
+        top, rows = _pixels(rois[r, 2], rois[r, 4], pad, scale)
         for i in range(high):
             h0, h1 = _cell(top, rows, kind(high), i, height)
             for j in range(wide):
