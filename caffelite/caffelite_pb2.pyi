@@ -2416,7 +2416,7 @@ class BNConvParameter(_message.Message):
     def __init__(self, decay: _Optional[float] = ..., fix: bool = ...) -> None: ...
 
 class BNParameter(_message.Message):
-    __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "bn_mode", "scale_filler", "shift_filler", "moving_average", "decay", "var_eps")
+    __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "bn_mode", "scale_filler", "shift_filler", "moving_average", "decay", "var_eps", "use_history_in_test")
     class BNMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         LEARN: _ClassVar[BNParameter.BNMode]
@@ -2434,6 +2434,7 @@ class BNParameter(_message.Message):
     MOVING_AVERAGE_FIELD_NUMBER: _ClassVar[int]
     DECAY_FIELD_NUMBER: _ClassVar[int]
     VAR_EPS_FIELD_NUMBER: _ClassVar[int]
+    USE_HISTORY_IN_TEST_FIELD_NUMBER: _ClassVar[int]
     slope_filler: FillerParameter
     bias_filler: FillerParameter
     momentum: float
@@ -2445,7 +2446,8 @@ class BNParameter(_message.Message):
     moving_average: bool
     decay: float
     var_eps: float
-    def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., moving_average: bool = ..., decay: _Optional[float] = ..., var_eps: _Optional[float] = ...) -> None: ...
+    use_history_in_test: bool
+    def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., moving_average: bool = ..., decay: _Optional[float] = ..., var_eps: _Optional[float] = ..., use_history_in_test: bool = ...) -> None: ...
 
 class InterpParameter(_message.Message):
     __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end", "use_blob_size")
@@ -3919,7 +3921,7 @@ class TransposeParameter(_message.Message):
     def __init__(self, dim: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class UnpoolingParameter(_message.Message):
-    __slots__ = ("unpool", "kernel_size", "stride", "unpool_size", "unpool_h", "unpool_w")
+    __slots__ = ("unpool", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w", "unpool_size", "unpool_h", "unpool_w")
     class UnpoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         MAX: _ClassVar[UnpoolingParameter.UnpoolMethod]
@@ -3930,17 +3932,31 @@ class UnpoolingParameter(_message.Message):
     TILE: UnpoolingParameter.UnpoolMethod
     UNPOOL_FIELD_NUMBER: _ClassVar[int]
     KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
     STRIDE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
+    PAD_FIELD_NUMBER: _ClassVar[int]
+    PAD_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_W_FIELD_NUMBER: _ClassVar[int]
     UNPOOL_SIZE_FIELD_NUMBER: _ClassVar[int]
     UNPOOL_H_FIELD_NUMBER: _ClassVar[int]
     UNPOOL_W_FIELD_NUMBER: _ClassVar[int]
     unpool: UnpoolingParameter.UnpoolMethod
     kernel_size: int
+    kernel_h: int
+    kernel_w: int
     stride: int
+    stride_h: int
+    stride_w: int
+    pad: int
+    pad_h: int
+    pad_w: int
     unpool_size: int
     unpool_h: int
     unpool_w: int
-    def __init__(self, unpool: _Optional[_Union[UnpoolingParameter.UnpoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., stride: _Optional[int] = ..., unpool_size: _Optional[int] = ..., unpool_h: _Optional[int] = ..., unpool_w: _Optional[int] = ...) -> None: ...
+    def __init__(self, unpool: _Optional[_Union[UnpoolingParameter.UnpoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., unpool_size: _Optional[int] = ..., unpool_h: _Optional[int] = ..., unpool_w: _Optional[int] = ...) -> None: ...
 
 class EvalDetectionParameter(_message.Message):
     __slots__ = ("side", "num_class", "num_object", "threshold", "sqrt", "constriant", "score_type", "nms", "biases")

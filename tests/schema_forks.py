@@ -77,7 +77,7 @@ PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth kernel_l kerne
 ReLUParameter: relu6
 V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_param interp_param mat_write_param
   multi_stage_meanfield_param padding_param seg_accuracy_param softmaxloss_param unique_label_param unpooling_param
-BNParameter: bn_mode decay moving_average scale_filler shift_filler var_eps
+BNParameter: bn_mode decay moving_average scale_filler shift_filler use_history_in_test var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
 PriorBoxParameter: denser_prior_boxes density fixed_ratio fixed_size height second_offset_h width

@@ -87,30 +87,40 @@ def test_pads_by_side_of_synopsys():
             padding_param { pad_l: 0 pad_r: 1 pad_t: 0 pad_b: 2 } }
         layer { name: "c" type: "Convolution" bottom: "c/pad" top: "c" include { phase: TEST }
             convolution_param { kernel_size: 3 stride: 2 } }
-        layer { name: "m/pad" type: "Padding" bottom: "c" top: "m/pad"
-            padding_param { pad_l: 1 pad_r: 0 pad_t: 0 pad_b: 0 value: -3.4028235e+38 } }
-        layer { name: "m" type: "Pooling" bottom: "m/pad" top: "m" pooling_param { kernel_size: 3 } }
+        layer { name: "m" type: "Pooling" bottom: "c" top: "m" pooling_param { kernel_size: 3 pad_l: 1 } }
         layer { name: "a" type: "Pooling" bottom: "m" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 pad_h: 1
             pad_w: 0 } }
         layer { name: "r" type: "ReLU6" relu6_param { negative_slope: 0.1 } }""",
     )
     assert word("layer", 1, "convolution_param", "stride", 0) == "2"
     assert word("layer", 3, "pooling_param", "kernel_size") == "3"
-    assert word("layer", 5, "relu6_param", "negative_slope") == "0.1"
+    assert word("layer", 4, "relu6_param", "negative_slope") == "0.1"
+    expect(
+        'layer { name: "d" type: "Deconvolution" bottom: "x" top: "d" convolution_param { kernel_size: 3 pad_r: 1 } }',
+        """layer { name: "d" type: "Deconvolution" bottom: "x" top: "d/pad" convolution_param { kernel_size: 3 } }
+        layer { name: "d/pad" type: "Padding" bottom: "d/pad" top: "d"
+            padding_param { pad_l: 0 pad_r: -1 pad_t: 0 pad_b: 0 } }""",
+    )
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ("kernel_size: 3 pad: 1 pad_l: 1", "both pad and pads by side"),
-        ("pool: AVE_EXC_PAD kernel_size: 3 pad_l: 1", "pads that differ by side are for MAX and AVE pooling"),
-    ],
-)
-def test_mistakes_of_pads_by_side(fields, message):
+def test_bn_of_segstereo():
+    """Takes the running moments in TEST, by what else the net has."""
+    shift = 'layer { type: "Correlation1D" } layer { type: "BN" %s }'
+    expect(shift % "", shift % "bn_param { use_history_in_test: true }")
+    same = 'layer { type: "BN" bn_param { decay: 0.1 } }'
+    for text in (same, shift % "bn_param { momentum: 0.1 }", shift % "bn_param { use_history_in_test: false }"):
+        expect(text, text)
+
+
+def test_mistakes_of_pads_by_side():
     """A type without them does not pass over them either."""
-    other = error('layer { name: "d" type: "Deconvolution" bottom: "x" convolution_param { kernel_size: 3 pad_l: 1 } }')
-    assert 'layer "d" (Deconvolution) has pads by side; expected a Convolution or Pooling' in other
-    assert message in error(f'layer {{ name: "p" type: "Pooling" bottom: "x" pooling_param {{ {fields} }} }}')
+    fields = "convolution_param { kernel_size: 3 pad_l: 1 }"
+    other = error(f'layer {{ name: "d" type: "DeformableConvolution" bottom: "x" {fields} }}')
+    assert 'layer "d" (DeformableConvolution) has pads by side; expected a Convolution' in other
+    both = error('layer { type: "Convolution" bottom: "x" top: "y" convolution_param { pad: 1 pad_l: 1 } }')
+    assert "both pad and pads by side" in both
+    two = error(f'layer {{ type: "Convolution" bottom: "x" bottom: "y" top: "x" top: "z" {fields} }}')
+    assert "pads that differ by side need one bottom and one top" in two
 
 
 def test_layers_over_frames_of_c3d():

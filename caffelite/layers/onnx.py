@@ -68,9 +68,9 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
     # there first.
     ends = [(o - 1) * s + n - size - p for o, s, n, size, p in zip(outs, k.stride, k.kernel, sizes, k.pad, strict=True)]
     starts, padded = list(k.pad), x[0]
-    if layer.method == "AVE" and any(k.pad) and not layer.excludes_pad:
-        padded = w.add("Pad", [padded, w.numbers([0, 0, *k.pad, 0, 0, *k.pad])], mode="constant")
-        starts, ends = [0] * len(sizes), [end - pad for end, pad in zip(ends, k.pad, strict=True)]
+    if layer.method == "AVE" and any((*k.pad, *layer.pad_after)) and not layer.excludes_pad:
+        padded = w.add("Pad", [padded, w.numbers([0, 0, *k.pad, 0, 0, *layer.pad_after])], mode="constant")
+        starts, ends = [0] * len(sizes), [end - pad for end, pad in zip(ends, layer.pad_after, strict=True)]
     attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*starts, *(max(0, end) for end in ends)]}
     if layer.method == "MAX":
         return [w.add("MaxPool", [padded], **attributes)]
@@ -79,10 +79,11 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 def _free_pooling(w: Writer, layer: Pooling, x: str) -> str:
     """Of images of any size: whether the last window is cut off depends on it, and is left to the operator."""
-    k, pad = layer.window, list(layer.window.pad)
-    if layer.method == "AVE" and any(pad) and not layer.excludes_pad:
-        x, pad = w.add("Pad", [x, w.numbers([0, 0, *pad, 0, 0, *pad])], mode="constant"), [0] * len(pad)
-    attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*pad, *pad], "ceil_mode": int(layer.up)}
+    k, pads = layer.window, [*layer.window.pad, *layer.pad_after]
+    if layer.method == "AVE" and any(pads) and not layer.excludes_pad:
+        around = w.numbers([0, 0, *layer.window.pad, 0, 0, *layer.pad_after])
+        x, pads = w.add("Pad", [x, around], mode="constant"), [0] * len(pads)
+    attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": pads, "ceil_mode": int(layer.up)}
     if layer.method == "MAX":
         return w.add("MaxPool", [x], **attributes)
     return w.add("AveragePool", [x], count_include_pad=0, **attributes)

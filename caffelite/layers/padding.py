@@ -8,8 +8,8 @@ from .layer import Layer, Shape, register
 class Padding(Layer):
     """Images x (N, C, H, W) with ``value`` (0) around them, y (N, C, OH, OW): pad_l columns on the left, pad_r on the
     right, pad_t rows at the top, pad_b at the bottom (each 0), pad_beg more at the left and top, pad_end at the right
-    and bottom; what is negative is cut off. Errors: fewer or more axes, nothing left of the image. What pads of
-    Synopsys Caffe become that differ by side; pad_beg and pad_end as in Deeplab's Caffe,
+    and bottom; what is negative is cut off. Errors: fewer or more axes, nothing left of the image. What a
+    convolution's pads of Synopsys Caffe become that differ by side; pad_beg and pad_end as in Deeplab's Caffe,
     src/caffe/layers/padding_layer.cpp."""
 
     field = "padding_param"
@@ -23,7 +23,7 @@ class Padding(Layer):
         rows, columns = ((a + p.pad_beg, b + p.pad_end) for a, b in ((p.pad_t, p.pad_b), (p.pad_l, p.pad_r)))
         size = h + sum(rows), w + sum(columns)
         if min(size) < 1 or min(h + min(rows), w + min(columns)) < 1:
-            name = "pad_beg" if p.pad_beg < 0 else "pad_end"
+            name = next(field.name for field, value in p.ListFields() if field.name != "value" and value < 0)
             raise self.error(f"{name} leaves nothing of the image", name, found=f"an image of {h}×{w}")
         pairs = [(before, side) for (before, _), side in zip((rows, columns), size, strict=True)]
         # where the image is in the top, and which part of it

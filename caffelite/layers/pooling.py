@@ -20,23 +20,26 @@ from .layer import Layer, Shape, random_key, register, register_variant
 from .state import SavesByConfig
 
 METHODS = pb.PoolingParameter.PoolMethod
+SIDES = "pad_l", "pad_r", "pad_t", "pad_b"
 
 
-def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
+def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True, after: Shape | None = None) -> Shape:
     """How many windows there are along each axis: the last may reach beyond the image where ``ceil``, but must begin
-    within.
+    within. after: the pad at the end of each axis, if it is another one than at the start.
 
     So one window of a kernel that is larger than the padded image, by less than the stride, stays.
     """
-    sliding.check_padded(layer, spatial, k.pad)
+    after = k.pad if after is None else after
+    for pads in (k.pad, after):
+        sliding.check_padded(layer, spatial, pads)
     out = []
-    for size, kernel, stride, pad in zip(spatial, k.kernel, k.stride, k.pad, strict=True):
-        room = size + 2 * pad - kernel
+    for size, kernel, stride, pad, end in zip(spatial, k.kernel, k.stride, k.pad, after, strict=True):
+        room = size + pad + end - kernel
         count = (-(-room // stride) if ceil else room // stride) + 1
         if count < 1:
             found = f"an image of {'×'.join(map(str, spatial))}"
             raise layer.error(f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=found)
-        count -= any(k.pad) and (count - 1) * stride >= size + pad
+        count -= any((*k.pad, *after)) and (count - 1) * stride >= size + pad
         if (count - 1) * stride >= size + pad:
             remedy = "use round_mode: FLOOR, or a smaller stride"
             raise layer.error("its last window is outside the image", "stride", found=f"stride {stride}", remedy=remedy)
@@ -126,10 +129,11 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
     x (N, C, H, W), (N, C, W) or (N, C, L, H, W, ...); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1
     (round_mode FLOOR or ceil_mode false: ⌊⌋), less a last window that would start beyond the image and its left pad. A
     second top of MAX: the winners' places in their planes, h·W + w. AVE divides by the window clipped to the padded
-    image. global_pooling: one window, the image. kernel_size, stride and pad may be given once for each axis. Defaults:
-    MAX, stride 1, pad 0. Errors: a kernel that is larger than the padded image by the stride or more, a pad as large as
-    the kernel, a pad for STOCHASTIC; STOCHASTIC or a second top over three axes. As in Caffe; over three axes by the
-    same rules, MAX as in naibaf7/caffe.
+    image. global_pooling: one window, the image. kernel_size, stride and pad may be given once for each axis; pad_l,
+    pad_r, pad_t and pad_b for each side. Defaults: MAX, stride 1, pad 0. Errors: a kernel that is larger than the
+    padded image by the stride or more, a pad as large as the kernel, a pad for STOCHASTIC; STOCHASTIC or a second top
+    over three axes. As in Caffe; over three axes by the same rules, MAX as in naibaf7/caffe; pads by side as in
+    foss-for-synopsys-dwc-arc-processors/synopsys-caffe, src/caffe/layers/pooling_layer.cpp.
     """
 
     field = "pooling_param"
@@ -183,24 +187,39 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
             if self.p.global_pooling
             else sliding.window(self, len(spatial))
         )
+        self._pads_by_side(len(spatial))
+        k = self.window
         if self.method == "STOCHASTIC":
             no_padding(self, k, "pad")
-        if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
+        if any(pad >= kernel for pad, kernel in zip((*k.pad, *self.pad_after), k.kernel * 2, strict=True)):
             what = "pad must be less than the kernel"
             raise self.error(what, "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}")
-        out = pooled(self, spatial, k, self.up)
+        out = pooled(self, spatial, k, self.up, self.pad_after)
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
         self.divide(shape, out, k)
-        self.excludes_pad = self.method == "AVE" and self.counts_image_alone and any(k.pad)
-        if self.excludes_pad:
+        self.excludes_pad = self.method == "AVE" and self.counts_image_alone and any((*k.pad, *self.pad_after))
+        self.rescales = self.excludes_pad or (self.method == "AVE" and self.pad_after != k.pad)
+        if self.rescales:
             self.saved_shapes["scaled"] = (self.y_shape, None)
-        self.follows_precision = not (self.excludes_pad or deep)
+        self.follows_precision = not (self.rescales or deep)
         self.follows_layout = (
             len(self.spec.top) == 1
             and not deep
-            and (self.method == "MAX" or (self.method == "AVE" and self._plain_means() and not self.excludes_pad))
+            and (self.method == "MAX" or (self.method == "AVE" and self._plain_means() and not self.rescales))
         )
         return [self.y_shape] * len(self.spec.top)
+
+    def _pads_by_side(self, rank: int) -> None:
+        """The pads at the end of each axis, and in the window those at its start."""
+        p, named = self.p, [side for side in SIDES if getattr(self.p, side)]
+        self.pad_after = self.window.pad
+        if not named:
+            return
+        if any(self.window.pad) or rank != 2 or self.method == "STOCHASTIC" or p.global_pooling:
+            what, expected = "pads by side", "MAX or AVE over height and width, without another pad"
+            raise self.error(what, named[0], expected=expected)
+        self.window = self.window._replace(pad=(p.pad_t, p.pad_l))
+        self.pad_after = p.pad_b, p.pad_r
 
     @property
     def divisible_axes(self) -> Which:
@@ -228,19 +247,22 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
             self.op = dev.build(ops.Pooling(self.method, self.x_shape, self.y_shape, self.window, True, half))
         else:
             self.build_steps(dev)
-        if self.excludes_pad:
+        if self.rescales:
             planes, pixels = math.prod(self.y_shape[:2]), math.prod(self.y_shape[2:])
             self._scale = dev.channel_map(Formula("x * f", ("x", "f")), ("f",), planes, pixels, 1)
             self._factors = dev.empty(pixels)
             dev.upload(self._factors, self._shares().reshape(-1))
 
     def _shares(self) -> np.ndarray:
-        """The size of each window, which AVE divides by, as a multiple of its pixels in the image."""
+        """The size of each window, which AVE divides by, as a multiple of what it is to be divided by: the window's
+        pixels in the image, or in the image and its pads."""
         sides = []
-        for outs, size, kernel, stride, pad in zip(self.y_shape[2:], self.x_shape[2:], *self.window[:3], strict=True):
+        geometry = zip(self.y_shape[2:], self.x_shape[2:], *self.window[:3], self.pad_after, strict=True)
+        for outs, size, kernel, stride, pad, after in geometry:
             first = np.arange(outs) * stride - pad
             last = np.minimum(first + kernel, size + pad)
-            sides.append((last - first) / (np.minimum(last, size) - np.maximum(first, 0)))
+            before, end = (np.maximum(first, 0), size) if self.excludes_pad else (first, size + after)
+            sides.append((last - first) / (np.minimum(first + kernel, end) - before))
         return functools.reduce(np.multiply.outer, sides)
 
     def forward(self, x: list, y: list) -> None:
@@ -248,14 +270,14 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
             self.op.forward(x[0], y[0], self.saved.get("index 0"))
         else:
             self.forward_steps(x[0], y[0])
-        if self.excludes_pad:
+        if self.rescales:
             self._scale(y[0], self._factors, y[0])
         if len(y) == 2:
             self.dev.assign(self.saved["index 0"].reshape(y[1].shape), y[1])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         above = dy[0]
-        if self.excludes_pad:
+        if self.rescales:
             above = self.saved["scaled"]
             self._scale(dy[0], self._factors, above)
         if self.channels_last:
@@ -352,6 +374,8 @@ class DilatedPooling(Layer):
             raise self.error("pools over these axes by MAX alone", "pool", expected="MAX", found=found)
         if p.global_pooling:
             raise self.error("global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop it")
+        if named := [side for side in SIDES if getattr(p, side)]:
+            raise self.error("pads by side", named[0], expected="pad, for windows with gaps")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]

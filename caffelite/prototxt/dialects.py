@@ -76,13 +76,14 @@ TRANSFORMED = ("data_param", "image_data_param", "window_data_param")
 # NVCaffe's and Intel's: a BatchNorm that learns a scale and a bias has one of these written
 LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
 # Synopsys's: layers that may have pads by side, and the message of these
-POOLED = "pooling_param"
-PADDED = {"Convolution": "convolution_param", "Pooling": POOLED}
+CONVOLUTIONS = "Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution"
+PADDED = {**dict.fromkeys(CONVOLUTIONS, "convolution_param"), "Pooling": "pooling_param"}
 SIDES = "pad_l", "pad_r", "pad_t", "pad_b"
-LOWEST = -3.4028234663852886e38  # of float32: what Caffe's MAX begins with
 # Intel's: layers that hold the ReLU after them
 FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
 FUSED |= dict.fromkeys(("Deconvolution", "DepthwiseConvolution", "ConvolutionDepthwise"), "convolution_param")
+# SegStereo's own types: its BN takes the running moments in TEST
+STEREO = frozenset(("HoleConvolution", "Correlation1D"))
 # Types of forks that become others here: the message of their own
 CONVERTED = {
     "AutoCrop": "",

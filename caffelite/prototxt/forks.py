@@ -92,6 +92,7 @@ _FIELDS = {
         "TransformationParameter": "original_image=false stride=1 upper_height upper_size upper_width",
     },
     "CTPN's Caffe": {"BNParameter": "axis=1"},
+    "SegStereo's Caffe": {"BNParameter": "axis=1 engine=DEFAULT multigpu_sync=ALL"},
     "caffe-windows": {
         "BNParameter": "engine=DEFAULT",
         "BatchNormParameter": "disable_mean=false disable_variance=false",

@@ -17,11 +17,10 @@ from .dialects import (
     CONVERTED,
     FUSED,
     LEARNT,
-    LOWEST,
     PADDED,
-    POOLED,
     SIDES,
     SOLVER_TYPES,
+    STEREO,
     TRANSFORM,
     TRANSFORMED,
     V0_FIELDS,
@@ -305,7 +304,10 @@ class _Upgrade:
     # settings of modern layers that are older than others
 
     def settings(self) -> None:
+        stereo = not STEREO.isdisjoint(layer.type for layer in self.net.layer)
         for i, layer in enumerate(self.net.layer):
+            if stereo and layer.type == "BN":
+                self.stereo(layer)
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
             if layer.type not in schema.users:
@@ -316,6 +318,13 @@ class _Upgrade:
                     note = f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param"
                     self.note(note, "layer", i, message, name)
         self.move()
+
+    def stereo(self, layer: pb.LayerParameter) -> None:
+        """A BN of SegStereo, unless it has fields of others."""
+        named = {field.name for field, _ in layer.bn_param.ListFields()}
+        if not named.intersection(("slope_filler", "bias_filler", "momentum", "eps", "bn_mode", "use_history_in_test")):
+            self.add_dialect("BN of SegStereo")
+            layer.bn_param.use_history_in_test = True
 
     def fork(self, i: int, layer: pb.LayerParameter) -> None:
         """A type that forks name otherwise than the layer here."""
@@ -409,15 +418,16 @@ class _Upgrade:
                 p.lr_mult = p.decay_mult = 0
 
     def sides(self) -> None:
-        """pad_l and its like become pad_h and pad_w, or where the sides differ a layer before this one."""
+        """pad_l and its like become pad_h and pad_w; where the sides differ, a layer before or after a convolution. A
+        Pooling has them itself: its windows and the positions of its maxima are those of the image."""
         holders = {}
         for i, layer in enumerate(self.net.layer):
-            for field in filter(layer.HasField, PADDED.values()):
+            for field in filter(layer.HasField, set(PADDED.values())):
                 pads = [getattr(getattr(layer, field), side) for side in SIDES]
                 if any(pads) and PADDED.get(layer.type) != field:
                     what = f'layer "{layer.name}" ({layer.type}) has pads by side'
                     self.mistake(what, "layer", i, field, SIDES[0], expected=f"a {' or '.join(PADDED)}")
-                elif any(pads):
+                elif any(pads) and not (layer.type == "Pooling" and (pads[0] != pads[1] or pads[2] != pads[3])):
                     holders[i] = field, pads
         if not holders:
             return
@@ -426,13 +436,18 @@ class _Upgrade:
         self.net.ClearField("layer")
         self.moves = {}
         for i, old in enumerate(layers):
-            new = self.pad_sides(i, old, *holders[i]) if i in holders else old
-            self.moves["layer", i] = "layer", len(self.net.layer)
-            self.net.layer.add().CopyFrom(new)
+            new, pad = self.pad_sides(i, old, *holders[i]) if i in holders else (old, None)
+            first = pad if pad and new.type != "Deconvolution" else None
+            self.moves["layer", i] = "layer", len(self.net.layer) + (first is not None)
+            for layer in (first, new, None if first else pad):
+                if layer is not None:
+                    self.net.layer.add().CopyFrom(layer)
         self.move()
 
-    def pad_sides(self, i: int, old: pb.LayerParameter, field: str, pads: list[int]) -> pb.LayerParameter:
-        """The layer without its pads by side; appends the layer that has them."""
+    def pad_sides(
+        self, i: int, old: pb.LayerParameter, field: str, pads: list[int]
+    ) -> tuple[pb.LayerParameter, pb.LayerParameter | None]:
+        """The layer without its pads by side, and the Padding that has them, if they differ."""
         new = pb.LayerParameter()
         new.CopyFrom(old)
         settings, (left, right, top, bottom) = getattr(new, field), pads
@@ -442,22 +457,24 @@ class _Upgrade:
             self.mistake("both pad and pads by side", "layer", i, field, SIDES[0], remedy="drop the one or the other")
         elif left == right and top == bottom:
             settings.pad_h, settings.pad_w = top, left
-        elif field == POOLED and settings.pool not in (settings.MAX, settings.AVE):
-            what, expected = "pads that differ by side are for MAX and AVE pooling", "equal ones"
-            self.mistake(what, "layer", i, field, SIDES[0], expected=expected)
-        elif len(old.bottom) == 1:
-            name = f"{old.name}/pad"
-            made = self.net.layer.add(name=name, type="Padding", include=old.include, exclude=old.exclude)
-            made.bottom.extend(old.bottom)
-            made.top.append(name)
-            new.bottom[0] = name
-            for side, pad in zip(SIDES, pads, strict=True):
-                setattr(made.padding_param, side, pad)
-            if field == POOLED and settings.pool == settings.MAX:
-                made.padding_param.value = LOWEST
+        elif len(old.bottom) == len(old.top) == 1:
+            return new, self.pad_layer(new, pads)
         else:
-            self.mistake("pads that differ by side need one bottom", "layer", i, field, SIDES[0])
-        return new
+            what = "pads that differ by side need one bottom and one top"
+            self.mistake(what, "layer", i, field, SIDES[0])
+        return new, None
+
+    @staticmethod
+    def pad_layer(layer: pb.LayerParameter, pads: list[int]) -> pb.LayerParameter:
+        """The Padding before a convolution, or after a Deconvolution, of whose top it cuts the pads off."""
+        name, spreads = f"{layer.name}/pad", layer.type == "Deconvolution"
+        made = pb.LayerParameter(name=name, type="Padding", include=layer.include, exclude=layer.exclude)
+        for side, pad in zip(SIDES, pads, strict=True):
+            setattr(made.padding_param, side, -pad if spreads else pad)
+        made.bottom.append(name if spreads else layer.bottom[0])
+        made.top.append(layer.top[0] if spreads else name)
+        (layer.top if spreads else layer.bottom)[0] = name
+        return made
 
     def fused(self) -> None:
         """``relu: true`` in a layer, or OpenCL Caffe's ``fuse_type``, becomes a ReLU layer after it, in place."""

@@ -62,6 +62,11 @@ LAYERS = {
     "pads by side": 'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad_r: 1 pad_b: 2 '
     "bias_term: false %s }",
     "means without padding": 'type: "Pooling" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 stride: 2 pad: 1 }',
+    "means with pads by side": 'type: "Pooling" pooling_param { pool: AVE kernel_size: 3 stride: 2 pad_l: 1 pad_b: 2 }',
+    "means without pads by side": 'type: "Pooling" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 pad_r: 1 }',
+    "max with pads by side": 'type: "Pooling" pooling_param { kernel_size: 2 stride: 2 pad_r: 1 pad_b: 1 }',
+    "deconvolution with pads by side": 'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 3 '
+    "pad_r: 1 stride: 2 pad_t: 1 %s }",
     "hard swish": 'type: "HardSwish"',
     "no bias": 'type: "Convolution" convolution_param { num_output: 4 kernel_size: 1 bias_term: false %s }',
     "deconvolution": 'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 group: '

@@ -152,8 +152,15 @@ ROWS = [
     ),
     Row(
         "Unpooling of any size",
-        "kernel_size: 3 stride: 2",
-        unpooled(5, 7),
+        "kernel_size: 2 stride: 2",
+        unpooled(4, 6),
+        [(2, 3, 2, 3), ((2, 3, 2, 3), places)],
+        constant=(1,),
+    ),
+    Row(
+        "Unpooling of sides",
+        "kernel_h: 6 kernel_w: 3 stride_h: 4 stride_w: 2 pad_h: 2 pad_w: 0",
+        unpooled(6, 7),
         [(2, 3, 2, 3), ((2, 3, 2, 3), places)],
         constant=(1,),
     ),

@@ -29,6 +29,33 @@ def means_inside(kernel, stride, pad):
     return oracle
 
 
+def sided(kernel: int, stride: int, before: int, after: int, kind: str):
+    """Square windows of an image that has ``before`` pixels at the left and top and ``after`` at the right and bottom
+    around it: the largest number and its place, the mean of a window in the padded image, or of its pixels."""
+
+    def oracle(x):
+        starts = []
+        for size in x.shape[2:]:
+            count = math.ceil((size + before + after - kernel) / stride) + 1
+            starts.append([i * stride - before for i in range(count) if i * stride < size + before])
+        y = np.zeros((2, *x.shape[:2], *map(len, starts)))
+        for (n, c, i, j), _ in np.ndenumerate(y[0]):
+            at = [
+                (rows[k], min(rows[k] + kernel, size + after))
+                for rows, k, size in zip(starts, (i, j), x.shape[2:], strict=True)
+            ]
+            part = x[n, c][tuple(slice(max(0, low), high) for low, high in at)]
+            if kind == "MAX":
+                where = np.unravel_index(part.argmax(), part.shape)
+                y[:, n, c, i, j] = part.max(), (where[0] + max(0, at[0][0])) * x.shape[3] + where[1] + max(0, at[1][0])
+            else:
+                size = math.prod(high - low for low, high in at)
+                y[0, n, c, i, j] = part.mean() if kind == "AVE_EXC_PAD" else part.sum() / size
+        return list(y) if kind == "MAX" else [y[0]]
+
+    return oracle
+
+
 ROWS = [
     Row("Padding of Deeplab", "pad_beg: 2 pad_end: 1 pad_t: 1", lambda x: np.pad(x, ((0, 0), (0, 0), (3, 1), (2, 1)))),
     Row(
@@ -187,6 +214,35 @@ ROWS = [
         winners(Window((3, 3), (2, 2), (1, 1))),
         [(IMAGE, distinct)],
         tops=2,
+    ),
+    Row(
+        "Pooling with pads by side",
+        "kernel_size: 2 stride: 2 pad_r: 1 pad_b: 1",
+        sided(2, 2, 0, 1, "MAX"),
+        [((2, 2, 6, 5), distinct)],
+        tops=2,
+    ),
+    Row(
+        "Pooling with pads at the start",
+        "kernel_size: 3 stride: 2 pad_l: 1 pad_t: 1",
+        sided(3, 2, 1, 0, "MAX"),
+        [((2, 2, 6, 5), distinct)],
+        tops=2,
+    ),
+    Row(
+        "Pooling average with pads by side",
+        "pool: AVE kernel_size: 3 stride: 2 pad_l: 1 pad_t: 1 pad_r: 2 pad_b: 2",
+        sided(3, 2, 1, 2, "AVE"),
+    ),
+    Row(
+        "Pooling average with pads at the end",
+        "pool: AVE kernel_size: 2 stride: 2 pad_r: 1 pad_b: 1",
+        sided(2, 2, 0, 1, "AVE"),
+    ),
+    Row(
+        "Pooling average without pads by side",
+        "pool: AVE_EXC_PAD kernel_size: 3 stride: 2 pad_r: 1 pad_b: 1",
+        sided(3, 2, 0, 1, "AVE_EXC_PAD"),
     ),
     Row(
         "Pooling drawn", "pool: STOCHASTIC kernel_size: 3 stride: 2", drawn(Window((3, 3), (2, 2))), [(IMAGE, positive)]

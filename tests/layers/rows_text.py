@@ -103,7 +103,7 @@ ROWS = [
         "CTCGreedyDecoder of indicators",
         "blank_index: 0",
         lambda x, starts, label: [
-            np.array(decoded(x), float).reshape(-1, 1, 1, 1),
+            np.array(decoded(x), float).reshape(1, -1, 1, 1),
             -x.max(2).sum(0).reshape(-1, 1, 1, 1),
             np.full((1, 1, 1, 1), 1 / 3 if len(x) > 1 else 1),
         ],

@@ -25,7 +25,7 @@ def points(rank):
     return draw
 
 
-def expectation(rank=False, means=True):
+def expectation(rank=False, means=True, located=True):
     def oracle(x, label):
         e = np.exp(x[0])
         p = (e / e.sum(0)).reshape(len(e), -1)
@@ -36,9 +36,12 @@ def expectation(rank=False, means=True):
         q = 1 - (objects + 1) / 257
         terms = [
             (sum(np.log(p[c].max()) for c in (0, 1, 2)), 3),
-            (sum(w[j] * np.log(p[int(labels[j]), j]) for j in known), sum(w[j] for j in known)),
+            (located * sum(w[j] * np.log(p[int(labels[j]), j]) for j in known), sum(w[j] for j in known)),
             (sum(np.log(1 - p[c].max()) for c in range(3, len(p))), len(p) - 3),
-            (sum(q[j] * np.log(p[0, j]) + (1 - q[j]) * np.log(1 - p[0, j]) for j in unknown), len(unknown)),
+            (
+                sum(q[j] * np.log(p[0, j]) + (1 - q[j]) * np.log(1 - p[0, j]) for j in unknown),
+                len(unknown if located else w),
+            ),
         ]
         return [-sum(term / count if means else term for term, count in terms), p.reshape(x.shape)]
 
@@ -109,6 +112,14 @@ ROWS = [
         "SoftmaxWithLossExpectation",
         "loss_param { ignore_label: 255 }",
         expectation(),
+        [(1, 5, 3, 4), ((1, 3, 3, 4), points(False))],
+        tops=2,
+        constant=(1,),
+    ),
+    Row(
+        "SoftmaxWithLossExpectation without locations",
+        "loss_param { ignore_label: 255 ignore_location: true }",
+        expectation(located=False),
         [(1, 5, 3, 4), ((1, 3, 3, 4), points(False))],
         tops=2,
         constant=(1,),

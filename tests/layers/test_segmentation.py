@@ -77,7 +77,8 @@ def test_running_moments_of_ctpns_bn(decay, rng):
     net = bind(bn(body))
     stored = assert_moments(net, [x] * 3)
     own = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
-    for text, (mean, variance) in ((body, stored), (body.replace("true", "false"), own)):
+    stereo = body.replace("moving_average", "use_history_in_test")
+    for text, (mean, variance) in ((body, stored), (stereo, stored), (body.replace("true", "false"), own)):
         tested = after(bn(text), "TEST", net.params.blobs, x)
         np.testing.assert_allclose(tested.blobs["y"], 2 * (x - mean) / np.sqrt(variance + 1e-10), rtol=1e-9)
         np.testing.assert_array_equal(tested.params.blobs[2:], net.params.blobs[2:])

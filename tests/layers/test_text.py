@@ -134,7 +134,7 @@ def test_decoder_of_several_sequences():
         net = bind(text, "TEST")
         x = np.eye(3)[[[1, 1], [1, 0], [0, 0], [0, 2]]] * 5.0
         forward(net, x=x, s=np.array([[0.0, 0], [1, 1], [0, 1], [1, 1]]))
-        np.testing.assert_array_equal(net.blobs["y"][..., 0, 0].T, expected)
+        np.testing.assert_array_equal(net.blobs["y"][..., 0, 0], expected)
         np.testing.assert_array_equal(net.blobs["z"].reshape(-1), [-10, -20])
 
 

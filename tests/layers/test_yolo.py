@@ -184,6 +184,13 @@ test_mistakes = mistaken(
         SHAPE,
         at=0,
     ),
+    wrong(
+        "RegionLoss",
+        f'{REGION} softmax_tree: @"tree"',
+        "softmax_tree is not supported; drop softmax_tree: MobileNet-YOLO",
+        SHAPE,
+        LABELS,
+    ),
     wrong("RegionLoss", f"num: 2 num_class: 3 {BIASES} coords: @3", "a bad coords", SHAPE, LABELS),
     wrong("RegionLoss", "num: 2 num_class: 3 biases: @1", "bad biases; expected 4 sizes above 0", SHAPE, LABELS),
     wrong(

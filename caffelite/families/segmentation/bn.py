@@ -8,7 +8,8 @@ from ...layers.image_layout import ImageLayout
 from ...layers.layer import Layer, Shape, register, split_axis
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
-HISTORY = ("moving_average", "decay", "var_eps")  # and those of CTPN's, which has scale_filler and shift_filler too
+# and those of CTPN's, which has scale_filler and shift_filler too; the last is SegStereo's
+HISTORY = ("moving_average", "decay", "var_eps", "use_history_in_test")
 FORKS = ("PSPNet", "caffe-segnet", "CTPN")
 SEGNET_EPS, BNCONV_EPS = 1e-9, 1e-10
 
@@ -24,8 +25,9 @@ class BN(ImageLayout, Layer):
     INFERENCE is y = a · x + b; further tops: the batch's mean and variance (1, C, 1, 1). That of CTPN, by a field of
     moving_average, decay or var_eps: as PSPNet's, with scale_filler and shift_filler, momentum the larger one of decay
     and 1 - decay, since forks have either, and eps var_eps (1e-10); TEST takes the moments of the batch unless
-    moving_average. Errors: fields of several. Source: hszhao/PSPNet, alexgkendall/caffe-segnet, tianzhi0549/CTPN,
-    MediaLabTJU/IterNet-RGB-D, bn_layer.cpp.
+    moving_average, or use_history_in_test, SegStereo's, which nets with its layers have. Errors: fields of several.
+    Source: hszhao/PSPNet, alexgkendall/caffe-segnet, tianzhi0549/CTPN, MediaLabTJU/IterNet-RGB-D,
+    yangguorun/SegStereo, bn_layer.cpp.
     """
 
     field = "bn_param"
@@ -40,14 +42,14 @@ class BN(ImageLayout, Layer):
         self.history = any(name in HISTORY for name in named)
         forks = {**dict.fromkeys(SEGNET, "caffe-segnet"), **dict.fromkeys(HISTORY, "CTPN")}
         if self.history:
-            forks |= dict.fromkeys(SEGNET[1:], "CTPN")
+            forks |= dict.fromkeys((*SEGNET[1:], "frozen"), "CTPN")
         owners = {forks.get(name, "PSPNet"): name for name in reversed(named)}
         if len(owners) > 1:
             (fork, name), (other, field) = sorted(owners.items(), key=lambda owner: FORKS.index(owner[0]))[:2]
             raise self.error("mixes fields of two forks' BN", name, found=f"{field} of {other} and {name} of {fork}")
         self.segnet = "caffe-segnet" in owners
         self.plain = self.segnet and p.bn_mode == pb.BNParameter.INFERENCE
-        tested = self.phase == pb.TEST and (p.moving_average or not self.history)
+        tested = self.phase == pb.TEST and (p.moving_average or p.use_history_in_test or not self.history)
         self.stored = not self.segnet and (p.frozen or tested)
         self.eps = p.var_eps if self.history else SEGNET_EPS if self.segnet else p.eps
         self.keep = max(p.decay, 1 - p.decay) if self.history else p.momentum

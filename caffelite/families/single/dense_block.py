@@ -71,13 +71,13 @@ class DenseBlock(Layer):
     3 × 3 with pad 1, for t = 1 ... numTransition. With use_BC a convolution of 1 × 1 with 4 · growthRate outputs, a bn
     and a ReLU come before that of 3 × 3. With use_dropout the new channels are dropped in TRAIN by dropout_amount.
 
-    x (N, C, H, W), C = initChannel → y (N, D, H, W), D = C + numTransition · growthRate. bn: eps 1e-5, with scale
+    x (N, C, H, W) → y (N, D, H, W), D = C + numTransition · growthRate. bn: eps 1e-5, with scale
     and bias; TEST takes running moments, which each training pass makes f · its own + (1 - f) · old, f
     moving_average_fraction (0.1). Blobs, each for all t: filters, scales, biases, running means, running variances;
     with use_BC then the same of 1 × 1 and of the bn behind it; last a factor (1), by which TEST divides running
-    moments unless it is 0, as in caffemodels that were trained on a CPU. gpuIdx, workspace_MB and
-    BC_ultra_space_efficient have no effect. Errors: other channels than initChannel, values of fields of kernels
-    and strides other than their defaults. Source: Huang et al. 2017, as in Tongcheng/caffe,
+    moments unless it is 0, as in caffemodels that were trained on a CPU. gpuIdx, workspace_MB,
+    BC_ultra_space_efficient and initChannel have no effect: the bottom has its channels. Errors: values of fields of
+    kernels and strides other than their defaults. Source: Huang et al. 2017, as in Tongcheng/caffe,
     src/caffe/layers/DenseBlock_layer.cu.
     """
 
@@ -91,7 +91,7 @@ class DenseBlock(Layer):
         for name, value in FIXED.items():
             if getattr(p, name) != value:
                 raise self.error(f"{name} is not supported", name, expected=value, found=getattr(p, name))
-        require.positive(self, "numTransition", "initChannel", "growthRate")
+        require.positive(self, "numTransition", "growthRate")
         require.value(self, "dropout_amount", 0 <= p.dropout_amount < 1, "0 to 1, less than 1")
         require.shares(self, "moving_average_fraction")
         self.training = self.phase == pb.TRAIN
@@ -101,7 +101,6 @@ class DenseBlock(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         p, (n, channels, h, w) = self.p, bottoms[0]
-        require.fits(self, bottoms, 0, channels == p.initChannel, f"initChannel, {p.initChannel} channels")
         steps, g = p.numTransition, p.growthRate
         self.n, self.h, self.w = n, h, w
         self.widths = [channels + t * g for t in range(steps + 1)]

@@ -296,10 +296,11 @@ class CTCGreedyDecoder(Layer):
     Scores alone → labels (N, T, 1, 1), filled up by -1. Scores and labels (N, L), which a negative number ends and
     whose blanks do not count → (1, 2, 1, 1): the mean of 1 - edit distance / the greater number of labels, and the
     share of sequences without a mistake. Scores, indicators (T, N), 0 where a sequence starts, and optionally labels
-    (L, N) → labels (T, N, 1, 1), optionally -Σ of the best scores (N, 1, 1, 1), and with labels last the mean of 1 -
+    (L, N) → labels (N, T, 1, 1), optionally -Σ of the best scores (N, 1, 1, 1), and with labels last the mean of 1 -
     edit distance / the greater number (1, 1, 1, 1). A second bottom (T, N) has indicators. blank_index: the class of
     blanks, by default the last with indicators, else 0. No gradients. The host computes it. Sources: ChWick/caffe,
-    src/caffe/layers/ctc_decoder_layer.cpp; of the first two forms senlinuc/caffe_ocr.
+    src/caffe/layers/ctc_decoder_layer.cpp, whose early versions have labels (T, N, 1, 1); of the first two forms
+    senlinuc/caffe_ocr.
     """
 
     field = "ctc_decoder_param"
@@ -327,7 +328,7 @@ class CTCGreedyDecoder(Layer):
     def _indicated_shapes(self, bottoms: list[Shape]) -> list[Shape]:
         steps, count, _ = self.split
         check_rows(self, bottoms, 1, steps, count)
-        labels: Shape = steps, count, 1, 1
+        labels: Shape = count, steps, 1, 1
         scores, accuracy = (count, 1, 1, 1), (1, 1, 1, 1)
         if len(bottoms) == 2:
             self._check_tops(2)
@@ -353,7 +354,7 @@ class CTCGreedyDecoder(Layer):
         rows = np.full((count, steps), -1.0)
         for row, line in zip(rows, lines, strict=True):
             row[: len(line)] = line
-        self._write(y[0], rows.T if self.indicated else rows)
+        self._write(y[0], rows)
         if len(y) == 3 or len(x) == len(y) == 2:
             best = np.where(np.arange(steps)[:, None] < lengths, scores.max(2), 0)
             self._write(y[1], -best.sum(0))

@@ -70,9 +70,9 @@ class SoftmaxWithLossExpectation(ArrayLoss):
     255. With m_c the pixel of the greatest p_c of class c, the terms are: -mean ln p_c(m_c) of the image's classes and
     0 (`ignore_classes`); -Σ w ln p / Σ w of the labels of known pixels, w 1 or the weights (`ignore_location`); -mean
     ln(1 - p_c(m_c)) of other classes (`ignore_constraint`); -mean (q ln p_0 + (1 - q) ln(1 - p_0)) of unknown pixels, q
-    = 1 - (objectness + 1) / 257 (`ignore_objectness`). A field of loss_param with true leaves its term out;
-    normalize_classes, normalize_supervised, normalize_constraint and normalize_objectness: false take the sum for the
-    mean.
+    = 1 - (objectness + 1) / 257 (`ignore_objectness`), which with `ignore_location` is divided by all pixels. A field
+    of loss_param with true leaves its term out; normalize_classes, normalize_supervised, normalize_constraint and
+    normalize_objectness: false take the sum for the mean.
 
     Errors: several images, labels of another size, no ignore_label, `is_siftflow`. Differs: the fork's mean by weights
     divides by a number that is not set, and its CPU code has other terms; this is the GPU's. Source:
@@ -119,7 +119,9 @@ class SoftmaxWithLossExpectation(ArrayLoss):
         def divided(weights: Any, normal: bool) -> Any:
             return weights / xp.maximum(weights.sum(), LEAST) if normal else weights
 
-        unknown = divided(~known * 1.0, t.normalize_objectness)
+        unknown = ~known * 1.0
+        if t.normalize_objectness:  # the fork counts pixels that it ignores as unknown, here alone
+            unknown = unknown / (self.size if t.ignore_location else xp.maximum(unknown.sum(), 1))
         points = divided(known * (1.0 if t.ignore_rank else maps[3] / 255), t.normalize_supervised)
         terms = [
             (t.ignore_classes, Term(None, divided(shown * 1.0, t.normalize_classes), False)),

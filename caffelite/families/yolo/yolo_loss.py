@@ -101,7 +101,8 @@ class RegionLoss(YoloLoss):
     size (of predicted boxes without bias_match). rescore (default): the target of "object" is the IoU; else 1, and box
     errors are multiplied by 2 - w · h. Scales: object_scale 1, noobject_scale 0.5, class_scale 1, coord_scale 5. The
     gradient is errors / N, not the derivative of the loss. Errors: other channels, missing biases, coords other than 4,
-    classes out of range. As in eric612/MobileNet-YOLO, src/caffe/layers/region_loss_layer.cpp (also in intel/caffe).
+    classes out of range, a softmax_tree or class_map. As in eric612/MobileNet-YOLO,
+    src/caffe/layers/region_loss_layer.cpp; that of intel/caffe has the same fields and another loss.
     """
 
     field = "region_loss_param"
@@ -109,6 +110,11 @@ class RegionLoss(YoloLoss):
     def setup(self) -> None:
         super().setup()
         require.value(self, "coords", self.p.coords == 4, 4)
+        for name in filter(self.p.HasField, ("softmax_tree", "class_map")):
+            remedy = (
+                f"drop {name}: MobileNet-YOLO's Caffe ignores it, and the loss of Intel's, which reads it, is another"
+            )
+            raise self.error(f"{name} is not supported", name, remedy=remedy)
         self.sizes = grids.anchor_sizes(self, self.p.num)[: self.p.num]
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
