@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .errors import printable
+
 PERIOD = 0.5  # seconds between reports to the job folder
 
 _file: Path | None = None
@@ -28,6 +30,7 @@ def bar(total: int | None, *, name: str | None = None, unit: str = "it", shown: 
     """
     from tqdm import tqdm
 
+    name = name and printable(name, keep="")
     visible = shown and sys.stderr is not None and sys.stderr.isatty()
     bar = tqdm(desc=name, total=total, unit=unit, file=sys.stderr, disable=not visible, **options)
     return ReportingBar(bar, _file, name or "", unit.strip(), total) if _file else bar

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import CaffeliteError
+from .errors import CaffeliteError, reporting
 
 VARIABLE = "CAFFELITE_PYTHON"
 
@@ -75,8 +75,9 @@ def search_path() -> list[str]:
 
 def leave_current_folder() -> None:
     """Takes the current folder off sys.path where `python -m` or an empty entry of PYTHONPATH put it, not where
-    PYTHONPATH names it."""
-    here = os.path.realpath(os.getcwd())
+    PYTHONPATH names it. Errors: it has been deleted."""
+    with reporting("find the current folder", "change to one that exists: cd DIR"):
+        here = os.path.realpath(os.getcwd())
     named = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if not any(os.path.realpath(part) == here for part in named):
         sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]

@@ -12,9 +12,9 @@ try:
     import click
 
     from .. import __version__, user_modules
-    from ..errors import CaffeliteError, did_you_mean, quoted
+    from ..errors import CaffeliteError, did_you_mean, printable, quoted
     from . import glog
-    from .output import name_stdout
+    from .output import name_stdout, say
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
@@ -107,10 +107,10 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None) -> None:
     _open_streams()
     _complete_one_dash()
-    if arguments is None:
-        user_modules.leave_current_folder()
     words = sys.argv[1:] if arguments is None else arguments
     try:
+        if arguments is None:
+            user_modules.leave_current_folder()
         _check_arguments(words)
         own, level = glog.split(words)
         with user_modules.forbidden(), glog.logging_from(level):
@@ -123,13 +123,15 @@ def _run(arguments: list[str] | None) -> None:
     except click.ClickException as error:
         from . import failure
 
-        (failure.explained(error, words) if isinstance(error, click.UsageError) else error).show()
+        shown = failure.explained(error, words) if isinstance(error, click.UsageError) else error
+        shown.message = printable(shown.message)
+        shown.show()
         sys.exit(error.exit_code)
     except CaffeliteError as error:
-        click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
+        say(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
         sys.exit(2)
     except MemoryError as error:
-        click.echo(
+        say(
             f"caffelite: out of memory{f' ({error})' if str(error) else ''}; use a smaller batch_size or a smaller net",
             err=True,
         )
@@ -140,7 +142,7 @@ def _run(arguments: list[str] | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
     except RecursionError:
-        click.echo("caffelite: the input is nested too deeply", err=True)
+        say("caffelite: the input is nested too deeply", err=True)
         sys.exit(2)
     except Exception as error:
         from . import failure

@@ -7,6 +7,7 @@ import click
 
 from .. import inputs
 from . import options
+from .output import say
 
 
 @click.command(short_help="Find the mistakes in nets and solvers")
@@ -45,9 +46,9 @@ def check(files, shape, phase, level, stage, strict, as_json) -> None:
         options.print_json({"findings": [_record(*one) for one in every], "counts": counts})
     else:
         for finding in findings:
-            click.echo(_text(finding))
+            say(_text(finding))
         mistakes, lint, notes = counts.values()
-        click.echo(f"{_many(mistakes, 'mistake')}, {lint} lint, {_many(notes, 'note')} in {_many(len(files), 'file')}")
+        say(f"{_many(mistakes, 'mistake')}, {lint} lint, {_many(notes, 'note')} in {_many(len(files), 'file')}")
     sys.exit(1 if counts["mistake"] or (strict and counts["lint"]) else 0)
 
 

@@ -19,6 +19,7 @@ import click
 from ..errors import CaffeliteError, reporting
 from . import options
 from .options import comma_separated
+from .output import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,10 @@ _preparation = options.together(
         help="Mean to subtract, one number or one for each channel, instead of the net's own.",
     ),
     click.option(
-        "--scale", type=float, metavar="FACTOR", help="Factor after the mean is subtracted, instead of the net's own."
+        "--scale",
+        type=options.FiniteRange(),
+        metavar="FACTOR",
+        help="Factor after the mean is subtracted, instead of the net's own.",
     ),
     click.option(
         "--size", metavar="HxW", help="Size in pixels to which images are resized before the crop, as in 256x256."
@@ -86,7 +90,7 @@ _preparation = options.together(
 @options.number_option(
     "--threshold",
     help="For nets that detect objects: the least score of a box.",
-    kind=click.FloatRange(0, 1),
+    kind=options.FiniteRange(0, 1),
     default=0.3,
     metavar="SCORE",
 )
@@ -241,8 +245,8 @@ class Session:
                 self.entries.append(entry)
                 if not (self.as_json or self.table or truth):
                     notes = f"  ({', '.join(entry['notes'])})" if entry["notes"] else ""
-                    options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
-                    options.say("\n".join(answers.lines(entry)))
+                    say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
+                    say("\n".join(answers.lines(entry)))
                 if self.folder:
                     name = free_name(one.file.stem, pages)
                     pages[name] = self._drawn(name, answers, one, entry)
@@ -256,7 +260,7 @@ class Session:
     def _report(self, file: Path, error: CaffeliteError) -> None:
         """Prints the error of an image that cannot be read; that of a single one ends the command."""
         self.failed[file] = str(error)
-        click.echo(f"caffelite: {error}", err=True)
+        say(f"caffelite: {error}", err=True)
 
     def _drawn(self, name: str, answers: Any, one: Any, entry: dict[str, Any]) -> Any:
         """Writes the picture of an image with its answers, and returns it for the sheet."""
@@ -285,7 +289,7 @@ class Session:
             rows += [[*head, *cells] for cells in answers.cells(entry)]
         with atomic(path) as draft, draft.open("w", encoding="utf-8", newline="") as lines:
             csv.writer(lines).writerows([["file", "seconds", "error", *answers.columns], *rows])
-        click.echo(f"wrote {path}: {answers.written(rows, self.entries)}", err=True)
+        say(f"wrote {path}: {answers.written(rows, self.entries)}", err=True)
 
     def _print_end(self, compared: list | None) -> None:
         """Prints all answers as JSON, or how long one took; and how they compare with known ones."""
@@ -294,16 +298,16 @@ class Session:
             options.print_json(scores or self.entries, ensure_ascii=False)
             return
         for score in compared or []:
-            options.say(str(score))
+            say(str(score))
         if self.entries:
             each = sum(entry["seconds"] for entry in self.entries) / len(self.entries)
             count = f"{len(self.entries)} image{'s' * (len(self.entries) > 1)}"
-            click.echo(f"{count}, {each:.4f} s each; {self.opened:.2f} s to open the net", err=True)
+            say(f"{count}, {each:.4f} s each; {self.opened:.2f} s to open the net", err=True)
 
     def end(self, skip: bool) -> None:
         """Ends the command with status 1 if images failed, unless they are to be skipped."""
         if self.failed:
-            click.echo(f"{len(self.failed)} of {len(self.files)} pictures could not be read", err=True)
+            say(f"{len(self.failed)} of {len(self.files)} pictures could not be read", err=True)
             sys.exit(0 if skip else 1)
 
 

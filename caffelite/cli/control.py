@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from . import options
+from .output import say
 
 ACTIONS = ("pause", "resume", "snapshot", "kill", "note", "clone")  # those of control.ACTIONS, and two more
 
@@ -41,8 +41,8 @@ def control(action, folders, tags, untag, text, to) -> None:
     for folder in folders:
         if action == "note":
             notes = listing.change_notes(folder, add=tags, remove=untag, note=text)
-            options.say(f"{folder}: {', '.join(notes.tags) or 'no tag'}" + (f"\n{notes.note}" if notes.note else ""))
+            say(f"{folder}: {', '.join(notes.tags) or 'no tag'}" + (f"\n{notes.note}" if notes.note else ""))
         elif action == "clone":
-            options.say(f"wrote {control.clone(folder, to or control.free_folder(folder))}")
+            say(f"wrote {control.clone(folder, to or control.free_folder(folder))}")
         else:
-            options.say(act(folder, action))
+            say(act(folder, action))

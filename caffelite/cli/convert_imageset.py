@@ -10,7 +10,7 @@ from . import imaging, options
 @click.command(cls=imaging.GflagsCommand, short_help="Write images as a database")
 @click.argument("paths", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
 @click.option("--shuffle", is_flag=True, help="Shuffle the images before they are numbered.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the shuffle.")
+@click.option("--seed", type=options.Whole(), default=0, show_default=True, metavar="N", help="Seed of the shuffle.")
 @options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Kind of database.", default="lmdb")
 @imaging.options
 @click.option("--force", is_flag=True, help="Replace DB_NAME where it exists.")

@@ -7,7 +7,9 @@ import textwrap
 
 import click
 
+from ..errors import printable
 from . import options
+from .output import say
 
 
 @click.command(short_help="Show the GPUs, and test them")
@@ -36,7 +38,7 @@ def device_query(gpu, test, as_json) -> None:
         gpu_ids = list(range(gpus.count()))
         if not gpu_ids:
             broken = gpus.present()
-            click.echo(f"caffelite: {gpus.why_none() if broken else 'this machine has no NVIDIA GPU'}", err=True)
+            say(f"caffelite: {gpus.why_none() if broken else 'this machine has no NVIDIA GPU'}", err=True)
             if not test:
                 sys.exit(1)
     else:
@@ -49,7 +51,7 @@ def device_query(gpu, test, as_json) -> None:
         options.print_json(properties, indent=None)
     else:
         for name, value in (pair for one in properties for pair in one.items()):
-            click.echo(f"{name + ':':32}{value}")
+            say(f"{name + ':':32}{value}")
 
 
 COLORS = {"pass": "green", "fail": "red", "skipped": "yellow"}
@@ -67,17 +69,15 @@ def _test(devices: dict, as_json: bool) -> bool:
     for number, properties in devices.items():
         device, rows = "CPU" if number is None else f"GPU {number}: {properties['Name']}", []
         if not as_json:
-            click.secho(device, bold=True)
+            say(click.style(printable(device), bold=True), styled=True)
         for row in selftest.run(selftest.Bench(number)):
             rows.append(row)
             if not as_json:
-                click.echo(_line(row))
+                say(_line(row), styled=True)
         every.append({"device": device, "properties": properties, "checks": [row.json() for row in rows]})
         if not as_json:
             passed, failed, skipped = (sum(row.status == status for row in rows) for status in COLORS)
-            click.echo(
-                f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s"
-            )
+            say(f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s")
     if as_json:
         options.print_json(every, indent=None)
     return not any(check["status"] == "fail" for one in every for check in one["checks"])
@@ -86,6 +86,7 @@ def _test(devices: dict, as_json: bool) -> bool:
 def _line(row) -> str:
     """A row of the table; on a terminal its last column is wrapped, elsewhere it is one line."""
     width = shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
-    text = textwrap.wrap(row.detail, width - LEFT, break_on_hyphens=False) if width - LEFT > 20 else [row.detail]
+    detail = printable(row.detail)
+    text = textwrap.wrap(detail, width - LEFT, break_on_hyphens=False) if width - LEFT > 20 else [detail]
     head = f"  {click.style(f'{row.status:7}', fg=COLORS[row.status])} {row.seconds:5.1f} s  {row.name:{LEFT - 20}} "
     return (head + ("\n" + " " * LEFT).join(text)).rstrip()

@@ -5,6 +5,7 @@ from dataclasses import asdict
 import click
 
 from . import options
+from .output import say
 
 
 @click.command(short_help="Compare two nets by what they mean")
@@ -35,7 +36,7 @@ def diff(a, b, shape, phase, level, stage, as_json) -> None:
     if as_json:
         options.print_json(asdict(difference) | {"same": difference.same})
     else:
-        options.say(_text(difference, a, b))
+        say(_text(difference, a, b))
 
 
 def _text(difference, a: str, b: str) -> str:

@@ -3,6 +3,7 @@
 import click
 
 from . import options
+from .output import say
 
 
 @click.command(short_help="Draw a net")
@@ -36,10 +37,10 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> N
     graph, guessed, wrong = subject.buildable(nets.phases(phase, subject.message)[0])
     drawn = picture.picture(graph, placement_of(graph, split) if split else None)
     for note in guessed:
-        click.echo(f"Data is missing: {note}", err=True)
+        say(f"Data is missing: {note}", err=True)
     body = scene.png(drawn) if form == "png" else scene.svg(drawn).encode()
     if out:
         options.write_picture(out, body)
     else:
-        click.echo(body.decode(), nl=False)
+        say(body.decode(), nl=False)
     options.left_out(wrong, subject.ignored)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import click
 
 from . import options
+from .output import say
 
 HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "plan": "Memory and fusion"}
 
@@ -51,4 +52,4 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
                 for line in getattr(explanation, name)
             ),
         ]
-    options.say("\n".join([*lines, *(f"\nData is missing: {note}" for note in guessed)]))
+    say("\n".join([*lines, *(f"\nData is missing: {note}" for note in guessed)]))

@@ -18,10 +18,10 @@ log = logging.getLogger("caffelite")
 @click.argument("model", metavar="MODEL")
 @click.argument("blobs", metavar="BLOB[,BLOB…]")
 @click.argument("names", metavar="NAME[,NAME…]")
-@click.argument("batches", metavar="BATCHES", type=click.IntRange(min=1))
+@click.argument("batches", metavar="BATCHES", type=options.Whole(min=1))
 @click.argument("kind", metavar="lmdb|leveldb|hdf5|npz", type=click.Choice(["lmdb", "leveldb", "hdf5", "npz"]))
 @click.argument("mode", metavar="[CPU|GPU]", required=False, type=click.Choice(["CPU", "GPU"], case_sensitive=False))
-@click.argument("device_id", metavar="[DEVICE_ID]", required=False, type=click.IntRange(min=0), default=0)
+@click.argument("device_id", metavar="[DEVICE_ID]", required=False, type=options.Whole(min=0), default=0)
 @options.gpu
 @options.python
 @options.rules

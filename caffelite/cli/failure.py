@@ -12,7 +12,7 @@ import click
 
 from ..errors import did_you_mean, printable, quoted
 from ..runs import fingerprint
-from .output import STDOUT, give_up_stdout
+from .output import STDOUT, give_up_stdout, say
 
 SOFTWARE = 70  # of sysexits.h: an internal error
 DISK = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -27,10 +27,10 @@ def report(error: Exception, arguments: list[str]) -> None:
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError:
-        click.echo(text, err=True)
+        say(text, err=True)
         path = "the lines above"
     what = printable(f"{type(error).__name__}: {error}", keep="")[:300]
-    click.echo(
+    say(
         f"caffelite: an internal error ({what}); the full report is in {path}: please report it with that file",
         err=True,
     )
@@ -54,12 +54,12 @@ def output_failed(error: OSError) -> int | None:
     reason = (error.strerror or "").lower()
     if error.filename == STDOUT:
         give_up_stdout()
-        click.echo(f"caffelite: cannot write to standard output: {reason}", err=True)
+        say(f"caffelite: cannot write to standard output: {reason}", err=True)
         return 1
     if error.errno not in DISK:
         return None
     name = f" {printable(os.fsdecode(error.filename), keep='')}" if error.filename else ""
-    click.echo(f"caffelite: cannot write or read{name or ' a file'}: {reason}; check the disk", err=True)
+    say(f"caffelite: cannot write or read{name or ' a file'}: {reason}; check the disk", err=True)
     return 2
 
 

@@ -6,6 +6,7 @@ import click
 
 from . import options
 from .logs import start
+from .output import say
 
 
 @click.command("find_batch", short_help="Find the largest batch that fits")
@@ -70,4 +71,4 @@ def find_batch(
     if not largest:
         expected, remedy = "enough memory for one sample", "use a smaller net"
         raise CaffeliteError("no batch fits", expected=expected, found=memory.text(room), remedy=remedy)
-    click.echo(f"{largest[0]} samples, which take {memory.text(largest[1].total)} of {memory.text(room)}")
+    say(f"{largest[0]} samples, which take {memory.text(largest[1].total)} of {memory.text(room)}")

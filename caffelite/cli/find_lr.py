@@ -5,6 +5,7 @@ import click
 from . import options
 from .logs import start
 from .options import POSITIVE
+from .output import say
 
 
 @click.command("find_lr", short_help="Find a learning rate")
@@ -42,12 +43,12 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
         content = {"best": curve.best, "rates": curve.rates, "losses": curve.measured, "smoothed": curve.smooth}
         options.print_json(content, indent=None)
     elif curve.best:
-        click.echo(
+        say(
             f"base_lr: {curve.best:.2g}  (the loss falls fastest there; it was followed from {low:g} to "
             f"{curve.rates[-1]:.2g})"
         )
     else:
-        click.echo(
+        say(
             f"the loss never falls between {low:g} and {curve.rates[-1]:.2g}: look at the net, the data and the fillers"
         )
     if out:

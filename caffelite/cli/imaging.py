@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
-from .options import count_option
+from .options import Whole, count_option
+from .output import say
 
 REMEDY = "repair or remove it, or skip such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
-_SIDE: dict[str, Any] = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
+_SIDE: dict[str, Any] = {"type": Whole(min=0), "default": 0, "metavar": "N"}
 _OPTIONS = (
     click.option("--gray", is_flag=True, help="One channel, gray, instead of three: blue, green, red."),
     click.option("--resize_width", **_SIDE, help="Width to resize images to, with -resize_height."),
@@ -85,18 +86,18 @@ def report(path: Path, done) -> None:
         for shape, count in done.shapes.most_common(5)
     ]
     unlisted = len(done.shapes) - len(shapes)
-    click.echo(
+    say(
         f"wrote {path}: {done.written} images of {', '.join(shapes)}{f' and {unlisted} other shapes' * (unlisted > 0)}",
         err=True,
     )
     if len({shape[1:] for shape in done.shapes}) > 1:
-        click.echo(
+        say(
             "  images differ in size: a net takes them only with a crop; -resize_width and -resize_height make them "
             "equal",
             err=True,
         )
     if len({shape[0] for shape in done.shapes}) > 1:
-        click.echo(
+        say(
             "  images differ in channels: a net takes them only with force_color: true, or force_gray, in "
             "transform_param",
             err=True,
@@ -107,9 +108,9 @@ def report(path: Path, done) -> None:
 def report_left_out(lines: list[str] | None) -> None:
     """Names every file that was left out."""
     if lines:
-        click.echo(f"  left out {len(lines)}:", err=True)
+        say(f"  left out {len(lines)}:", err=True)
         for line in lines:
-            click.echo(f"    {line}", err=True)
+            say(f"    {line}", err=True)
 
 
 out = click.option(
@@ -136,7 +137,7 @@ def write(path: Path, images, labels, force: bool, digits: int = 8) -> None:
 
     samples = zip(images if images.ndim == 4 else images[:, None], labels.tolist(), strict=True)
     written = write_lmdb(path, samples, len(labels), progress=True, digits=digits, force=force)
-    click.echo(f"wrote {path}: {written} images of {images.shape[-2]}×{images.shape[-1]}", err=True)
+    say(f"wrote {path}: {written} images of {images.shape[-2]}×{images.shape[-1]}", err=True)
 
 
 def write_classes(path: Path, archive, classes: Sequence[str], force: bool) -> None:
@@ -162,4 +163,4 @@ def write_drawn(
     out.mkdir(parents=True, exist_ok=True)
     for split, count in counts.items():
         write_hdf5(paths[split], draw(seed, split, count), force=force)
-        click.echo(f"wrote {paths[split]}: {count} samples", err=True)
+        say(f"wrote {paths[split]}: {count} samples", err=True)

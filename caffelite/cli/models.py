@@ -7,6 +7,7 @@ import click
 
 from ..errors import quoted
 from . import options
+from .output import say
 
 WIDTH = 110
 
@@ -51,25 +52,25 @@ def models(name: str | None, folder: Path | None, force: bool, download: bool, a
             _copy_trained(with_weights[name], folder, force)
             return
         paths = catalog.copy(catalog.find(name, with_weights), folder, force)
-        click.echo(f"wrote {', '.join(map(str, paths))}", err=True)
-        click.echo(f"train it with: caffelite train -solver {quoted(folder / catalog.SOLVER)}", err=True)
+        say(f"wrote {', '.join(map(str, paths))}", err=True)
+        say(f"train it with: caffelite train -solver {quoted(folder / catalog.SOLVER)}", err=True)
         return
     rows = [_row(one, catalog.cost(one)) | _weights_of(one.name, with_weights) for one in catalog.shipped()]
     if as_json:
         options.print_json(rows, ensure_ascii=False)
         return
-    click.echo(f"{'net':24}{'input':>12}{'parameters':>14}{'multiply-adds':>15}  accuracy")
+    say(f"{'net':24}{'input':>12}{'parameters':>14}{'multiply-adds':>15}  accuracy")
     for row in rows:
         shape = "×".join(map(str, row["input"])) if row["input"] else "any"
         work = "" if row["multiply_adds"] is None else f"{row['multiply_adds']:,.0f}"
-        click.echo(f"{row['name']:24}{shape:>12}{row['parameters']:>14,}{work:>15}  {row['accuracy']}")
+        say(f"{row['name']:24}{shape:>12}{row['parameters']:>14,}{work:>15}  {row['accuracy']}")
         about = f"{row['paper']}. Data: {row['data'].replace('`', '')}."
-        click.echo(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
-    click.echo("\nwith weights:")
+        say(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
+    say("\nwith weights:")
     for one in with_weights.values():
-        click.echo(f"{one.name:24}{one.score} {one.value:g}  {one.size / 1e6:.2f} MB  {one.license}")
+        say(f"{one.name:24}{one.score} {one.value:g}  {one.size / 1e6:.2f} MB  {one.license}")
         about = f"Net {one.recipe}, trained on {one.data} by: {one.origin}"
-        click.echo(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
+        say(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
 
 
 def _download(name: str, folder: Path, force: bool) -> None:
@@ -85,22 +86,20 @@ def _download(name: str, folder: Path, force: bool) -> None:
         before = done
 
     paths = published.copy(name, folder, force, progress)
-    click.echo(f"wrote {', '.join(map(str, paths))}", err=True)
-    click.echo(f"try it with: caffelite classify -model {quoted(folder / catalog.DEPLOY)} IMAGE", err=True)
+    say(f"wrote {', '.join(map(str, paths))}", err=True)
+    say(f"try it with: caffelite classify -model {quoted(folder / catalog.DEPLOY)} IMAGE", err=True)
 
 
 def _copy_trained(one, folder: Path, force: bool) -> None:
     from ..zoo import trained
 
     paths = trained.copy(one, folder, force)
-    click.echo(
-        f"wrote {len(paths)} files to {folder}: {', '.join(str(p.relative_to(folder)) for p in paths)}", err=True
-    )
+    say(f"wrote {len(paths)} files to {folder}: {', '.join(str(p.relative_to(folder)) for p in paths)}", err=True)
     if one.pictures:
-        click.echo(f"try it with: caffelite classify -model {quoted(folder / one.deploy.name)} IMAGE", err=True)
+        say(f"try it with: caffelite classify -model {quoted(folder / one.deploy.name)} IMAGE", err=True)
     else:
         words = [quoted(folder / word[len(one.name) + 1 :]) if "/" in word else word for word in one.test.split()]
-        click.echo(f"try it on {one.data} with: {' '.join(words)}", err=True)
+        say(f"try it on {one.data} with: {' '.join(words)}", err=True)
 
 
 def _weights_of(name: str, with_weights) -> dict:

@@ -7,6 +7,7 @@ import click
 from ..errors import CaffeliteError, quoted
 from . import options
 from .logs import start
+from .output import say
 
 
 class _Test(click.ParamType):
@@ -57,7 +58,7 @@ class _Test(click.ParamType):
 @options.number_option(
     "--seed",
     help="Decides which images are held out, and every random number of the run.",
-    kind=click.IntRange(0, (1 << 31) - 1),
+    kind=options.Whole(0),
     default=0,
 )
 @click.option("--skip", is_flag=True, help="Leave out files that are no readable images, and name them.")
@@ -100,15 +101,15 @@ def new(name, data, memory, gpu, **choices) -> None:
     gpu_ids = gpus(gpu)
     project = create(Request(name, data, memory=limit, gpu=gpu_ids[0] if gpu_ids else None, **choices), progress=True)
     for decision in project.decisions:
-        options.say(decision)
+        say(decision)
     for text in project.left_out:
-        click.echo(f"Left out: {text}", err=True)
-    options.say(f"Wrote {', '.join(path.name for path in project.paths)} in {project.folder}.")
+        say(f"Left out: {text}", err=True)
+    say(f"Wrote {', '.join(path.name for path in project.paths)} in {project.folder}.")
     for finding in project.findings:
-        options.say(f"caffelite check: {finding.kind}: {finding.error}")
-    options.say("Next:")
+        say(f"caffelite check: {finding.kind}: {finding.error}")
+    say("Next:")
     for command, what in project.commands:
-        options.say(f"  {command}  # {what}")
+        say(f"  {command}  # {what}")
     if any(finding.kind == "mistake" for finding in project.findings):
         raise CaffeliteError("the project has mistakes", remedy="correct them in its files")
 
@@ -117,16 +118,16 @@ def _write_layer(name: str, force: bool) -> None:
     from ..scaffold import examples
 
     path = examples.write(name, force)
-    options.say(f"Wrote {path}.")
-    options.say("Next:")
-    options.say(f"  python {quoted(path)}  # tests it")
-    options.say(f"  caffelite check net.prototxt -python {quoted(path)}  # your net with the layer")
+    say(f"Wrote {path}.")
+    say("Next:")
+    say(f"  python {quoted(path)}  # tests it")
+    say(f"  caffelite check net.prototxt -python {quoted(path)}  # your net with the layer")
 
 
 def _write_job(path: Path, solver: Path | None, force: bool) -> None:
     from ..scaffold import examples
 
     examples.write_job_script(path, solver, force)
-    options.say(f"Wrote {path}.")
-    options.say("Next:")
-    options.say(f"  sbatch {quoted(path)}  # trains, and requeues itself where its time is over")
+    say(f"Wrote {path}.")
+    say("Next:")
+    say(f"  sbatch {quoted(path)}  # trains, and requeues itself where its time is over")

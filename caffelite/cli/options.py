@@ -18,8 +18,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from .. import user_modules
-from ..errors import CaffeliteError, printable, quoted, reporting
-from ..runs.config import RunConfig
+from ..errors import CaffeliteError, quoted, reporting
+from ..runs.config import LARGEST, RunConfig
+from .output import say
 
 FIELDS = {each.name: each for each in dataclasses.fields(RunConfig)}
 _TYPES = typing.get_type_hints(RunConfig)
@@ -36,6 +37,18 @@ class FiniteRange(click.FloatRange):
 
 
 POSITIVE = FiniteRange(0, min_open=True)
+
+
+class Whole(click.IntRange):
+    """A range of whole numbers within those of the schema's fields (int32), which its help does not repeat."""
+
+    name = "integer"
+
+    def convert(self, value, param, context) -> int:
+        number = super().convert(value, param, context)
+        if abs(number) > LARGEST:
+            self.fail(f"{value} is more than {LARGEST} away from 0", param, context)
+        return number
 
 
 class Duration(click.ParamType):
@@ -115,7 +128,7 @@ def _attributes(each: dataclasses.Field, hint: Any) -> dict[str, Any]:
     elif kind is bool:
         return {"help": each.metadata["help"], "is_flag": True}
     elif kind is int:
-        attributes["type"] = click.INT if least is None else click.IntRange(min=least)
+        attributes["type"] = Whole(min=least)
     elif kind is float:
         attributes["type"] = Duration() if attributes["metavar"] == "TIME" else FiniteRange(min=least)
     elif attributes["metavar"] == "FILE":
@@ -182,7 +195,7 @@ def number_option(*names: str, help: str, kind: Any, default: float | None = Non
 
 def count_option(*names: str, help: str, default: int | None = None, least: int = 1, metavar: str = "N") -> Callable:
     """An option whose value is a whole number from ``least`` on."""
-    return number_option(*names, help=help, kind=click.IntRange(min=least), default=default, metavar=metavar)
+    return number_option(*names, help=help, kind=Whole(min=least), default=default, metavar=metavar)
 
 
 def choice_option(
@@ -274,7 +287,7 @@ def engine(command: Callable) -> Callable:
 
 depth = click.option(
     "--depth",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="N",
     help="How many levels below DIR run folders are searched. Default: all.",
 )
@@ -383,14 +396,9 @@ def iterations(help: str, default: int | None = None) -> Callable:
     return count_option("--iterations", help=help, default=default)
 
 
-def say(text: str) -> None:
-    """Prints what may hold names from files."""
-    click.echo(printable(text))
-
-
 def print_json(content: object, **style: Any) -> None:
     """Prints what -json asks for. style: arguments of `json.dumps`."""
-    click.echo(json.dumps(content, **{"indent": 2, **style}))
+    say(json.dumps(content, **{"indent": 2, **style}))
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
@@ -447,9 +455,9 @@ def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteErro
     """Prints what could not be built and which fields were ignored, each mistake once, and exits with status 1 if there
     is any."""
     for text in dict.fromkeys(map(str, ignored)):
-        click.echo(f"Ignored: {text}", err=True)
+        say(f"Ignored: {text}", err=True)
     for text in dict.fromkeys(map(str, mistakes)):
-        click.echo(f"Left out with what depends on it: {text}", err=True)
+        say(f"Left out with what depends on it: {text}", err=True)
     if mistakes or ignored:
         raise SystemExit(1)
 
@@ -482,7 +490,7 @@ def picture_form(path: Path, *others: str) -> str:
 def write_picture(path: Path, body: bytes) -> None:
     with reporting(f"write {path}"):
         path.write_bytes(body)
-    click.echo(f"wrote {path}", err=True)
+    say(f"wrote {path}", err=True)
 
 
 log = logging.getLogger("caffelite")

@@ -1,9 +1,14 @@
-"""Standard output: an error of writing to it names it, as an error of any file that is closed has no name."""
+"""What commands print: ``say``, the only way to it, and standard output, whose errors name it, as an error of any file
+that is closed has no name."""
 
 import io
 import os
 import sys
 from typing import Any
+
+import click
+
+from ..errors import printable
 
 STDOUT = "standard output"
 _replaced: list[Any] = []  # streams that would close standard output if they were collected
@@ -39,3 +44,10 @@ def give_up_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
+
+
+def say(text: object = "", *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
+    """Prints a text to standard output (default) or standard error. Control codes in it, as in the names of files that
+    others made, become escapes, and do nothing to a terminal. styled: it has codes of `click.style`; what it names is
+    printable already."""
+    click.echo(str(text) if styled else printable(str(text)), err=err, nl=nl)

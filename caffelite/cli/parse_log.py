@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from .output import say
+
 
 @click.command("parse_log", short_help="Write a run's log as Caffe's CSV files")
 @click.argument("log", metavar="LOG")
@@ -23,4 +25,4 @@ def parse_log(log: str, folder: Path) -> None:
     from ..runs import history
 
     for path in history.write_tables(history.read(log), folder):
-        click.echo(path)
+        say(path)

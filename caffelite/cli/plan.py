@@ -12,6 +12,7 @@ from ..system import usable_cores
 from . import options
 from .logs import start
 from .options import POSITIVE, FiniteRange, open_net
+from .output import say
 
 GPU = {"bandwidth": 200.0, "latency": 5.0, "machine": 8}  # GB/s, µs; rough values, not measured
 CPU = {"bandwidth": 4.0, "latency": 5.0}
@@ -57,9 +58,9 @@ def forecast_split(asked: Any) -> None:
         _print_json(planner, forecasts)
         return
     for note in guessed:
-        options.say(f"Data is missing: {note}")
-    options.say(f"{graph.name or asked.model}, batches of {graph.batch_size}, {asked.ranks} devices, {basis}")
-    options.say(options.aligned(comparison(forecasts, planner.job.memory), left=(0,)))
+        say(f"Data is missing: {note}")
+    say(f"{graph.name or asked.model}, batches of {graph.batch_size}, {asked.ranks} devices, {basis}")
+    say(options.aligned(comparison(forecasts, planner.job.memory), left=(0,)))
     _print_best(planner, best)
 
 
@@ -128,8 +129,8 @@ def _print_best(planner: Any, best: Any) -> None:
     placement = best.placement
     texts = [f"{best.groups} {'group' if best.groups == 1 else 'groups'} of {placement.devices}", best.name]
     texts += [f"{placement.micro_batches} micro-batches"] * (placement.micro_batches > 1)
-    options.say(f"Best: {', '.join(texts)}; a device sends in an iteration")
-    options.say(options.aligned(stages(planner.graph, best), left=range(3)))
+    say(f"Best: {', '.join(texts)}; a device sends in an iteration")
+    say(options.aligned(stages(planner.graph, best), left=range(3)))
 
 
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -229,20 +230,20 @@ def plan(**values: Any) -> None:
         return forecast(measured, n, near if n <= machine else far, overlap=not cpu, strong=strong, slower=slower)
 
     megabytes = sum(size for _, size in measured.buckets) / 1e6
-    options.say(
+    say(
         f"{net.graph.name}, {measured.batch} images a process: {measured.compute * 1e3:.4g} ms of computing, "
         f"{megabytes:.4g} MB gradients"
     )
-    options.say(f"{'processes':>9}{'ms':>11}{'images/s':>12}{'times one':>11}{'efficiency':>12}{'waiting':>9}")
+    say(f"{'processes':>9}{'ms':>11}{'images/s':>12}{'times one':>11}{'efficiency':>12}{'waiting':>9}")
     alone = of(1)
     for n in sorted({*(n for n in LADDER if n < asked.ranks), asked.ranks}):
         forecasted = of(n)
         faster = forecasted.images / alone.images
-        options.say(
+        say(
             f"{n:9}{forecasted.seconds * 1e3:11.4g}{forecasted.images:12.5g}{faster:11.4g}{faster / n:12.1%}"
             f"{forecasted.waiting / forecasted.seconds:9.1%}"
         )
-    options.say(bottleneck(net, measured, of(asked.ranks), bandwidth if asked.ranks <= machine else asked.network))
+    say(bottleneck(net, measured, of(asked.ranks), bandwidth if asked.ranks <= machine else asked.network))
 
 
 def bottleneck(net, measured, forecasted, bandwidth: float) -> str:

@@ -6,6 +6,7 @@ import click
 
 from . import options
 from .options import FiniteRange
+from .output import say
 
 
 @click.command(short_help="Draw loss, scores and rate of runs")
@@ -39,7 +40,7 @@ def plot(runs, out, title, over, watch) -> None:
         if out:
             options.write_picture(out, body)
         else:
-            click.echo(body.decode(), nl=False)
+            say(body.decode(), nl=False)
         if not watch:
             return
         time.sleep(watch)

@@ -15,6 +15,7 @@ from ..system import handling
 from . import Commands, caffelite, normalize, options
 from .logs import start
 from .options import FIELDS
+from .output import say
 
 if TYPE_CHECKING:
     from ..runs.queue.job import Job
@@ -51,7 +52,7 @@ def queue() -> None:
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @_root
-@options.number_option("--priority", help="Jobs of a higher priority start first.", kind=int, default=0)
+@options.number_option("--priority", help="Jobs of a higher priority start first.", kind=options.Whole(), default=0)
 @click.option(
     "--after",
     multiple=True,
@@ -79,8 +80,8 @@ def add(root: str, priority: int, after: tuple[str, ...], gpus: str | None, comm
       caffelite queue add -- convert_imageset flowers/ flowers_lmdb -encoded
     """
     job = submit(root, command, gpus=gpus, priority=priority, after=after)
-    click.echo(f"{job.id}")
-    click.echo(f"added {job.shell_command}; folder {job.folder}", err=True)
+    say(f"{job.id}")
+    say(f"added {job.shell_command}; folder {job.folder}", err=True)
 
 
 @queue.command("list", short_help="List jobs")
@@ -107,12 +108,12 @@ def list_jobs(root: str, everything: bool, as_json: bool) -> None:
     rows += [
         [e.id, registry.label(e.state, e.reason), e.slot, str(e.priority), _done(e), e.shell_command] for e in listed
     ]
-    options.say(options.aligned(rows, left=(0, 1, 2, 5)))
+    say(options.aligned(rows, left=(0, 1, 2, 5)))
     for each in listed:
         if each.reason:
-            options.say(f"{each.id}: {each.reason}")
+            say(f"{each.id}: {each.reason}")
     if not holder and any(each.state == job.QUEUED for each in listed):
-        click.echo("No scheduler works here; start one: caffelite queue run", err=True)
+        say("No scheduler works here; start one: caffelite queue run", err=True)
 
 
 def _done(job: Job) -> str:
@@ -166,7 +167,7 @@ def accept(root: str, job: str) -> None:
     from ..runs.queue import edit
 
     accepted = edit.accept(root, job)
-    click.echo(f"accepted {accepted.shell_command}; in {accepted.working_directory}", err=True)
+    say(f"accepted {accepted.shell_command}; in {accepted.working_directory}", err=True)
 
 
 @queue.command(short_help="Change the order of jobs")
@@ -191,7 +192,7 @@ def move(root: str, job: str, before: str | None, position: int | None) -> None:
 @queue.command(short_help="Change the priority of a job", context_settings={"ignore_unknown_options": True})
 @_root
 @_job
-@click.argument("value", type=int, metavar="N")
+@click.argument("value", type=options.Whole(), metavar="N")
 def priority(root: str, job: str, value: int) -> None:
     """Changes the priority of a queued job; jobs of a higher priority start first, the default is 0.
 
@@ -239,7 +240,7 @@ def remove(root: str, job: str) -> None:
 
 def _show(job: Job) -> None:
     reason = f": {job.reason}" if job.reason else ""
-    click.echo(f"{job.id}  {job.state}{reason}  {job.folder}")
+    say(f"{job.id}  {job.state}{reason}  {job.folder}")
 
 
 def submit(

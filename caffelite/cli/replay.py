@@ -7,6 +7,7 @@ import click
 
 from . import options
 from .logs import start
+from .output import say
 
 
 @click.command(short_help="Repeat the iteration that ended a run")
@@ -39,11 +40,11 @@ def replay(folder, gpu, everything, as_json) -> None:
     if as_json:
         options.print_json({"first": first and first.record(), "arrays": [one.record() for one in arrays]})
     else:
-        options.say(_table(arrays))
+        say(_table(arrays))
         text = "all of it is finite: the fault does not come again on this device"
         if first:
             text = f'first not finite, in {first.direction}: layer "{first.layer}" ({first.type}), {first.what}'
-        options.say(text)
+        say(text)
     sys.exit(1 if first else 0)
 
 

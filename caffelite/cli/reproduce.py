@@ -7,6 +7,7 @@ import click
 
 from . import options
 from .logs import start
+from .output import say
 
 
 @click.command(short_help="Repeat a recorded run and compare")
@@ -29,6 +30,6 @@ def reproduce(folder, gpu, iterations) -> None:
     comparison, done = repeated.reproduce(folder, gpu, iterations)
     if comparison.differs:
         iteration, what, recorded, computed = comparison.differs
-        click.echo(f"differs first at iteration {iteration}: {what} is {computed:.9g}, was {recorded:.9g}")
+        say(f"differs first at iteration {iteration}: {what} is {computed:.9g}, was {recorded:.9g}")
         sys.exit(1)
-    click.echo(f"the same to the last bit: {comparison.compared} losses and scores of {done} iterations")
+    say(f"the same to the last bit: {comparison.compared} losses and scores of {done} iterations")

@@ -9,6 +9,7 @@ import click
 
 from ..runs import registry
 from . import options
+from .output import say
 
 if TYPE_CHECKING:
     from ..runs.listing import Comparison, RunSummary
@@ -69,12 +70,12 @@ def runs(folders, states, net, tags, conditions, sort, reverse, limit, depth, co
         content = compared.to_json() if compared else [run.to_json() for run in listed]
         options.print_json(content)
     elif compared:
-        options.say(comparison_text(compared))
+        say(comparison_text(compared))
     elif listed:
-        options.say(list_text(listed))
+        say(list_text(listed))
     else:
         why = f"; none of {len(every)} meets the conditions" if every else ""
-        click.echo(f"no run folder was found{why}", err=True)
+        say(f"no run folder was found{why}", err=True)
     if out:
         from ..runs.picture import picture
 

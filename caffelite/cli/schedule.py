@@ -5,6 +5,7 @@ from dataclasses import asdict
 import click
 
 from . import options
+from .output import say
 
 
 @click.command(short_help="Show a solver's rates, tests and snapshots")
@@ -39,9 +40,9 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
         record = asdict(run) | {"epochs": run.epochs} | ({"seconds": seconds} if forecast else {})
         options.print_json({name: value for name, value in record.items() if name != "curve"})
     else:
-        click.echo(_text(run))
+        say(_text(run))
         if seconds is not None:
-            click.echo(f"about {seconds:.3g} s on this CPU, within a factor of two or three")
+            say(f"about {seconds:.3g} s on this CPU, within a factor of two or three")
     if out:
         options.write_picture(out, chart(run, form))
 

@@ -7,6 +7,7 @@ import click
 
 from ..errors import CaffeliteError, missing_extra
 from . import options
+from .output import say
 
 
 @click.command(short_help="Show runs, nets and data as web pages")
@@ -77,4 +78,4 @@ def serve(roots, token, **options) -> None:
         if options[name] and not options[name].is_file():
             raise CaffeliteError(f"-{name} {options[name]} is no file")
     config = ServeConfig(tuple(roots or (Path("."),)), token=token, **options)
-    run(config, lambda address: click.echo(f"caffelite serves {address} (Ctrl-C ends it)", err=True))
+    run(config, lambda address: say(f"caffelite serves {address} (Ctrl-C ends it)", err=True))

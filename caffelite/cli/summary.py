@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .output import say
 
 if TYPE_CHECKING:
     from ..inspection.nets import InspectedNet
@@ -60,7 +61,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
         if as_json:
             options.print_json({"phases": [asdict(t) for t in tables]})
         else:
-            options.say("\n".join(map(_table, tables)))
+            say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
     traits = target.traits(None)
     built = {phase: graph for phase, (graph, _, _) in zip(phases, built_phases, strict=True)}
@@ -82,7 +83,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             texts.append(f"Largest batch within {limit}: {largest}")
         if split:
             texts.append(_devices(devices))
-        options.say("\n".join(texts))
+        say("\n".join(texts))
     options.left_out([], subject.ignored)
 
 

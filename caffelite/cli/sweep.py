@@ -16,6 +16,7 @@ from ..system import usable_cores
 from . import options
 from .logs import start
 from .options import Duration
+from .output import say
 
 if TYPE_CHECKING:
     from ..sweep.config import SweepConfig
@@ -156,10 +157,10 @@ def sweep(
 
         options.write_picture(out, picture(results, form, folder.name))
     if stop.number or not results.complete:
-        click.echo(f"To continue: caffelite sweep -resume {quoted(folder)}", err=True)
+        say(f"To continue: caffelite sweep -resume {quoted(folder)}", err=True)
         sys.exit(128 + stop.number if stop.number in (signal.SIGTERM, signal.SIGHUP) else 0)
     if not results.best:
-        click.echo("No trial has a score", err=True)
+        say("No trial has a score", err=True)
         sys.exit(1)
 
 
@@ -174,7 +175,7 @@ def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
     root = serving(folder)
     if queued and not root:
         root = Path(".")
-        click.echo("No scheduler works here; start one: caffelite queue run", err=True)
+        say("No scheduler works here; start one: caffelite queue run", err=True)
     return root
 
 
@@ -208,7 +209,7 @@ def _show(results: SweepResults, folder: Path, as_json: bool) -> None:
     if as_json:
         options.print_json(results.to_json())
         return
-    options.say(options.aligned(results.table()))
+    say(options.aligned(results.table()))
     if not results.complete:
-        click.echo(f"{len(results.rows)} of {results.total} settings have results", err=True)
-    click.echo(f"wrote {folder}/results.csv, {folder}/results.json", err=True)
+        say(f"{len(results.rows)} of {results.total} settings have results", err=True)
+    say(f"wrote {folder}/results.csv, {folder}/results.json", err=True)

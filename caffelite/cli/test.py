@@ -9,6 +9,7 @@ import click
 
 from . import options
 from .logs import start
+from .output import say
 
 log = logging.getLogger("caffelite")
 
@@ -131,7 +132,7 @@ def _report(
     if folder:
         log.info("Wrote %s", page.write(folder, collector, body))
     if as_json:
-        click.echo(page.as_json(body))
+        say(page.as_json(body))
 
 
 def show_batch(bar, collector, index: int, outputs) -> None:

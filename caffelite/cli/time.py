@@ -13,6 +13,7 @@ from ..errors import CaffeliteError, closed_on_failure
 from . import options
 from .logs import start
 from .options import open_net
+from .output import say
 
 log = logging.getLogger("caffelite")
 ROUNDS = 5
@@ -105,7 +106,7 @@ def _compare(opened: Callable, iterations: int) -> None:
     rows = [("precision", "forward and backward ms", "images/s", "beside fp32")]
     for name, ms in times.items():
         rows.append((name, f"{ms:.4g}", f"{1e3 * batch / ms:,.0f}", f"{times['fp32'] / ms:.2f}"))
-    options.say(options.aligned(rows, left=(0,)))
+    say(options.aligned(rows, left=(0,)))
 
 
 def report(net, passes: list) -> None:
@@ -134,20 +135,20 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
         ("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms")
     ]
     rows += [_row(step, passes, ceilings) for step in net.compiled.forward]
-    options.say(options.aligned(rows, left=(0,)))
+    say(options.aligned(rows, left=(0,)))
     dev, (most_operations, most_bytes) = net.dev, ceilings
     graphs = " by CUDA graphs" if not net.requires_host else " in part by CUDA graphs"
     graphs = "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() else graphs
-    options.say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * net.graph.batch_size / whole:,.0f} images/s")
+    say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * net.graph.batch_size / whole:,.0f} images/s")
     reached = 2e3 * sum(costs.work(step.node) for step in net.compiled.forward) / whole
-    options.say(
+    say(
         f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the "
         f"{most_operations / 1e9:,.0f} of a large "
         f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
     )
     peak, when, largest = memory.peak(net.compiled)
     held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in largest[: memory.PARTS])
-    options.say(
+    say(
         f"Blobs and gradients: {memory.text(net.compiled.arena)} of memory, at most {memory.text(peak)} at once, in "
         f"{when}: {held}"
     )

@@ -18,7 +18,7 @@ from ..layers.convolution import Convolution, Kernels
 from ..layers.feeding import feeding
 from ..net.compile import CompiledNet, Options, compile
 from ..net.fused_updates import fused_updates, gradient_bytes
-from ..net.graph import Graph, Node, Parameter
+from ..net.graph import LARGEST, Graph, Node, Parameter
 from ..training.optim import updates
 from . import counts
 from .nets import InspectedNet
@@ -261,7 +261,7 @@ def largest_batch(
     if first.total > limit:
         low = bisect_right(range(1, LINEAR), limit, key=lambda batch: of(batch).total)
         return (low, of(low)) if low else None
-    low = LINEAR + int((limit - first.total) / slope) + 1
+    low = min(LINEAR + int((limit - first.total) / slope) + 1, LARGEST)
     try:
         while of(low).total > limit:
             low -= max(1, int((of(low).total - limit) / slope))

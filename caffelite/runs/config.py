@@ -15,6 +15,7 @@ from ..errors import CaffeliteError
 
 EFFECTS = ("stop", "snapshot", "none")
 NO_RECORD = "none"
+LARGEST = 2**31 - 1  # whole number of an option, as of the schema's fields
 
 
 def _option(
@@ -211,6 +212,8 @@ class RunConfig:
 
     def _check(self, name: str, choices: tuple[str, ...], least: int | None) -> None:
         value = getattr(self, name)
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise CaffeliteError(f"{name} of a run is too large", expected=f"at most {LARGEST}", found=value)
         if value is None or not choices and least is None:
             return
         values = value if isinstance(value, tuple) else [value]

@@ -10,7 +10,8 @@ import click
 
 from ...errors import CaffeliteError, Where
 from .. import imaging, options
-from ..options import FiniteRange
+from ..options import FiniteRange, Whole
+from ..output import say
 
 if TYPE_CHECKING:
     from ...data.archive import Subfolder
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help="Share of each class for the test set. Default: 0.2.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the split and the shuffle.")
+@click.option(
+    "--seed", type=Whole(), default=0, show_default=True, metavar="N", help="Seed of the split and the shuffle."
+)
 @imaging.options
 @imaging.out
 @imaging.force
@@ -78,7 +81,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
     for path, converted in done.items():
         imaging.report(path, converted)
     imaging.report_left_out(left_out)
-    click.echo(f"wrote {paths[2]}: {len(classes)} classes", err=True)
+    say(f"wrote {paths[2]}: {len(classes)} classes", err=True)
 
 
 @click.command(cls=imaging.GflagsCommand, short_help="A database of images with boxes, from VOC or COCO")
@@ -137,14 +140,12 @@ def detection(
     )
     write_lines(label_map, annotated_records.label_map(classes).splitlines(), force=force)
     write_lines(sizes, done.sizes, force=force)
-    click.echo(f"wrote {database}: {done.images} images with {done.objects.total()} objects", err=True)
+    say(f"wrote {database}: {done.images} images with {done.objects.total()} objects", err=True)
     for label, text in enumerate(classes):
         if label:
-            click.echo(f"    {label:>4} {done.objects[label]:>8}  {text}", err=True)
+            say(f"    {label:>4} {done.objects[label]:>8}  {text}", err=True)
     if done.cut or done.empty:
-        click.echo(
-            f"  {done.cut} boxes were cut at the sides of their image, {done.empty} without area left out", err=True
-        )
+        say(f"  {done.cut} boxes were cut at the sides of their image, {done.empty} without area left out", err=True)
     imaging.report_left_out(done.skipped)
 
 

@@ -13,6 +13,7 @@ import click
 from ...errors import Where
 from .. import options
 from ..imaging import force as force_option
+from ..output import say
 
 LISTED = 10  # of each finding; --json gives all
 BAR = 30
@@ -55,7 +56,7 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
         if out:
             _write_text(out, text + "\n")
         else:
-            click.echo(text)
+            say(text)
         return
     for one in surveys:
         _print_survey(one, search_near)
@@ -71,7 +72,7 @@ def _write_text(path: Path, text: str) -> None:
 
     with atomic(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-    click.echo(f"wrote {path}", err=True)
+    say(f"wrote {path}", err=True)
 
 
 def _keys(records: list[tuple[str, int | None]]) -> list[str]:
@@ -108,23 +109,23 @@ def _records(records: Iterable[tuple[str, int | None]]) -> list[dict]:
 
 
 def _print_survey(one, search_near: bool) -> None:
-    click.echo(f"{one.path}: {one.count} records")
-    click.echo(
+    say(f"{one.path}: {one.count} records")
+    say(
         "  stored as: "
         f"{', '.join(f'{kind} ({count})' for kind, count in one.kinds.most_common()) or 'nothing that can be read'}"
     )
     shapes = [f"{'×'.join(map(str, shape))} ({count})" for shape, count in one.shapes.most_common(LISTED)]
     unlisted = len(one.shapes) - len(shapes)
-    click.echo(f"  shapes: {', '.join(shapes)}{f' and {unlisted} more' * (unlisted > 0)}")
+    say(f"  shapes: {', '.join(shapes)}{f' and {unlisted} more' * (unlisted > 0)}")
     if one.labels:
-        click.echo(
+        say(
             f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; "
             f"{_spread(one.labels.values())} images each"
         )
         _print_bars(one.labels)
     if one.per_image:
         least, most = min(one.per_image), max(one.per_image)
-        click.echo(
+        say(
             f"  objects: {one.objects.total()} of {len(one.objects)} classes, {least} to {most} an image; "
             f"{one.per_image[0]} images without any"
         )
@@ -144,7 +145,7 @@ def _print_survey(one, search_near: bool) -> None:
 def _print_bars(counts: Counter) -> None:
     most = max(counts.values(), default=1)
     for label in sorted(counts):
-        click.echo(f"    {label:>6} {counts[label]:>8} {'#' * max(1, round(BAR * counts[label] / most))}")
+        say(f"    {label:>6} {counts[label]:>8} {'#' * max(1, round(BAR * counts[label] / most))}")
 
 
 def _spread(counts) -> str:
@@ -153,11 +154,11 @@ def _spread(counts) -> str:
 
 
 def _print_list(title: str, lines: list[str]) -> None:
-    click.echo(f"{title}: {len(lines) or 'none'}")
+    say(f"{title}: {len(lines) or 'none'}")
     for line in lines[:LISTED]:
-        click.echo(f"    {line}")
+        say(f"    {line}")
     if len(lines) > LISTED:
-        click.echo(f"    … and {len(lines) - LISTED} more; --json names all")
+        say(f"    … and {len(lines) - LISTED} more; --json names all")
 
 
 @click.command(short_help="Draw samples as a net sees them")
@@ -181,7 +182,9 @@ def _print_list(title: str, lines: list[str]) -> None:
     help="Draw each stored sample of NET N times, in a row, as its training data layer augments it.",
 )
 @click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
-@options.number_option("--seed", help="random_seed, which decides crops, mirroring and order.", kind=int, default=0)
+@options.number_option(
+    "--seed", help="random_seed, which decides crops, mirroring and order.", kind=options.Whole(), default=0
+)
 @options.state
 @force_option
 def show(what, out, count, start, columns, labels, draws, layer, seed, phase, level, stage, force) -> None:
@@ -217,7 +220,7 @@ def show(what, out, count, start, columns, labels, draws, layer, seed, phase, le
         unfinished.write_bytes(png)
     shapes = Counter("×".join(map(str, image.shape)) for image in images)
     sizes = f"{len(shapes)} shapes" if len(shapes) > 1 else next(iter(shapes))
-    click.echo(f"wrote {out}: {len(images)} images of {sizes}; black is {black:g}, white is {white:g}", err=True)
+    say(f"wrote {out}: {len(images)} images of {sizes}; black is {black:g}, white is {white:g}", err=True)
 
 
 def _augmented(net: Path, start: int, count: int, draws: int, seed: int) -> tuple[list, list]:

@@ -8,6 +8,8 @@ import click
 from ... import inputs
 from ...errors import CaffeliteError, Where, missing_extra
 from .. import imaging
+from ..options import Whole
+from ..output import say
 
 TRAINED = 4000  # images of the train set, written and printed
 
@@ -150,7 +152,7 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
                 imaging.write_classes(path, subset, cifar.CLASSES, force)
         result = compute_mean(train, progress=True)
         write_mean(mean, result.image)
-    click.echo(
+    say(
         f"wrote {mean}: mean of {result.count} images; mean_value: "
         f"{', '.join(f'{value:g}' for value in result.channels)}",
         err=True,
@@ -158,7 +160,7 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
 
 
 @click.command(short_help="Points of two classes, as HDF5")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the points.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the points.")
 @imaging.out
 @imaging.force
 def blobs(seed: int, out: Path, force: bool) -> None:
@@ -179,16 +181,16 @@ def blobs(seed: int, out: Path, force: bool) -> None:
         labels = np.arange(rows) % 2
         points = random.standard_normal((rows, 4)) + np.where(labels[:, None], 1, -1) * np.array([1.0, 0.5, 0.25, 0.0])
         write_hdf5(name, {"data": points, "label": labels}, force=force)
-        click.echo(f"wrote {name} and {name.with_suffix('.txt').name}: {rows} rows", err=True)
+        say(f"wrote {name} and {name.with_suffix('.txt').name}: {rows} rows", err=True)
 
 
 @click.command(short_help="Shapes to detect and segment, without a download")
-@click.option("--images", type=click.IntRange(1), default=2000, show_default=True, help="Images of the train set.")
-@click.option("--test_images", type=click.IntRange(1), default=500, show_default=True, help="Images of the test set.")
+@click.option("--images", type=Whole(1), default=2000, show_default=True, help="Images of the train set.")
+@click.option("--test_images", type=Whole(1), default=500, show_default=True, help="Images of the test set.")
 @click.option(
     "--size", type=click.IntRange(32, 2048), default=128, show_default=True, help="Height and width, in pixels."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the images.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the images.")
 @imaging.out
 @imaging.force
 def shapes(images: int, test_images: int, size: int, seed: int, out: Path, force: bool) -> None:
@@ -206,13 +208,13 @@ def shapes(images: int, test_images: int, size: int, seed: int, out: Path, force
 
     path = out / "shapes"
     drawing.write(path, {"train": images, "test": test_images}, size, seed, force=force)
-    click.echo(f"wrote {path}: {images} images to train and {test_images} to test, of {size}×{size}", err=True)
+    say(f"wrote {path}: {images} images to train and {test_images} to test, of {size}×{size}", err=True)
 
 
 @click.command(short_help="Lines of text, without a download")
-@click.option("--lines", type=click.IntRange(1), default=4000, show_default=True, help="Lines to train on.")
-@click.option("--test_lines", type=click.IntRange(1), default=500, show_default=True, help="Lines to test on.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the lines.")
+@click.option("--lines", type=Whole(1), default=4000, show_default=True, help="Lines to train on.")
+@click.option("--test_lines", type=Whole(1), default=500, show_default=True, help="Lines to test on.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the lines.")
 @imaging.out
 @imaging.force
 def words(lines: int, test_lines: int, seed: int, out: Path, force: bool) -> None:
@@ -229,9 +231,9 @@ def words(lines: int, test_lines: int, seed: int, out: Path, force: bool) -> Non
 
 
 @click.command(short_help="Pairs of images with their optical flow")
-@click.option("--pairs", type=click.IntRange(1), default=2000, show_default=True, help="Pairs to train on.")
-@click.option("--test_pairs", type=click.IntRange(1), default=200, show_default=True, help="Pairs to test on.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the pairs.")
+@click.option("--pairs", type=Whole(1), default=2000, show_default=True, help="Pairs to train on.")
+@click.option("--test_pairs", type=Whole(1), default=200, show_default=True, help="Pairs to test on.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the pairs.")
 @imaging.out
 @imaging.force
 def motions(pairs: int, test_pairs: int, seed: int, out: Path, force: bool) -> None:
