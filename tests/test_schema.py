@@ -2,10 +2,9 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import compile_schema
 import pytest
 from google.protobuf import descriptor_pb2
 from schema_forks import FORK_VALUES, FORKS, NEW_ENUMS, OWN, OWN_MESSAGES, OWN_VALUES, UNLISTED
@@ -13,21 +12,15 @@ from schema_sentinels import SENTINELS
 
 from caffelite import caffelite_pb2 as pb
 
-PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
 Kind = descriptor_pb2.FieldDescriptorProto
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
+def compiled():
     """The .proto as the installed compiler understands it, comments included."""
     pytest.importorskip("grpc_tools", reason="grpcio-tools, of the extra `test`, compiles the schema")
-    out = tmp_path_factory.mktemp("schema") / "set"
-    options = [f"-I{PROTO.parent}", "--include_source_info", f"--descriptor_set_out={out}"]
-    command = [sys.executable, "-m", "grpc_tools.protoc", *options]
-    done = subprocess.run([*command, PROTO.name], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]
+    return compile_schema.described()
 
 
 def bare(file):
@@ -92,8 +85,34 @@ def test_everything_is_explained(compiled):
 
 
 def test_no_line_is_long():
-    long = [number for number, line in enumerate(PROTO.read_text().splitlines(), 1) if len(line) > 140]
-    assert not long
+    assert not [line for line in compile_schema.joined() if len(line.text) > 140]
+
+
+def test_errors_of_the_joined_schema_name_the_file_as_written(tmp_path):
+    """A number that two fields of a message have, and a message that is in no file."""
+    families = {"a": 8001, "b": 8001}
+    (tmp_path / "proto").mkdir()
+    (tmp_path / "proto/caffelite.proto").write_text('syntax = "proto2";\n\nmessage LayerParameter {\n}\n')
+    for name, number in families.items():
+        (folder := tmp_path / "caffelite/families" / name).mkdir(parents=True)
+        text = f"extend LayerParameter {{\n  // What.\n  optional uint32 {name} = {number};\n}}\n"
+        (folder / "messages.proto").write_text(text)
+    with pytest.raises(
+        compile_schema.SchemaError, match=r"^caffelite/families/b/messages.proto:3:.* 8001 .*LayerParam"
+    ):
+        compile_schema.described(tmp_path)
+    (tmp_path / "caffelite/families/b/messages.proto").write_text("extend Other {\n  optional uint32 b = 1;\n}\n")
+    with pytest.raises(compile_schema.SchemaError, match=r"^caffelite/families/b/messages.proto:2: extends Other"):
+        compile_schema.described(tmp_path)
+
+
+def test_fields_of_families_are_joined_where_they_extend(tmp_path):
+    (tmp_path / "proto").mkdir()
+    (tmp_path / "proto/caffelite.proto").write_text('syntax = "proto2";\n\nmessage A {\n  optional uint32 x = 1;\n}\n')
+    (folder := tmp_path / "caffelite/families/f").mkdir(parents=True)
+    (folder / "messages.proto").write_text("extend A {\n  // Two.\n  optional B y = 2;\n}\n\nmessage B {\n}\n")
+    file = compile_schema.described(tmp_path)
+    assert {m.name: [f.name for f in m.field] for m in file.message_type} == {"A": ["x", "y"], "B": []}
 
 
 @pytest.mark.parametrize("name", SENTINELS)

@@ -1,11 +1,10 @@
 """Generates the pages of the documentation site that follow from the code: layers and the fields of prototxts."""
 
-import subprocess
 import sys
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from compile_schema import described
 from google.protobuf import descriptor_pb2
 
 from caffelite import caffelite_pb2 as pb, prototxt
@@ -15,7 +14,6 @@ from caffelite.layers import REGISTRY, Layer
 from caffelite.net import graph
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMA = ROOT / "proto" / "caffelite.proto"
 FIELD = descriptor_pb2.FieldDescriptorProto
 # Messages that are read only in old or binary files: their fields are no part of a prototxt that one writes today.
 INTERNAL = {"V0LayerParameter", "V1LayerParameter", "CarriedState", "ResumeState", "RunOrigin", "SourcePosition"}
@@ -147,7 +145,7 @@ def drawing(text: str) -> str | None:
 
 def schema_pages() -> dict[str, str]:
     """A page for each message of the schema, and an index in the order of the file."""
-    file = compiled()
+    file = described()
     comments = {tuple(p.path): (p.leading_comments, p.trailing_comments) for p in file.source_code_info.location}
     used = users(file)
     found, rows = {}, []
@@ -158,21 +156,12 @@ def schema_pages() -> dict[str, str]:
         found[f"reference/schema/{message.name}.md"] = message_page(message, (MESSAGES, i), comments, used)
         rows.append(f"| [{message.name}]({message.name}.md) | {cell(text.split('. ')[0])} |")
     head = (
-        "# Fields of prototxts\n\nEvery message and field of a net or solver file, from "
-        "[proto/caffelite.proto](../../../proto/caffelite.proto). A net is a [NetParameter](NetParameter.md), a solver "
+        "# Fields of prototxts\n\nEvery message and field of a net or solver file, from proto/caffelite.proto and the "
+        "messages.proto of each family of layers. A net is a [NetParameter](NetParameter.md), a solver "
         "a [SolverParameter](SolverParameter.md), a layer a [LayerParameter](LayerParameter.md).\n\n"
     )
     found["reference/schema/index.md"] = head + "| message | meaning |\n| --- | --- |\n" + "\n".join(rows) + "\n"
     return found
-
-
-def compiled() -> descriptor_pb2.FileDescriptorProto:
-    """The schema with its comments."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "set"
-        how = ["--include_source_info", f"--descriptor_set_out={out}", f"-I{SCHEMA.parent}"]
-        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *how, SCHEMA.name], check=True)
-        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]
 
 
 def users(file: descriptor_pb2.FileDescriptorProto) -> dict[str, list[str]]:
