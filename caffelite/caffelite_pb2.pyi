@@ -464,7 +464,7 @@ class ParamSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., share_mode: _Optional[_Union[ParamSpec.DimCheckMode, str]] = ..., lr_mult: _Optional[float] = ..., decay_mult: _Optional[float] = ...) -> None: ...
 
 class LayerParameter(_message.Message):
-    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs_lr", "weight_decay", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param", "bn_param", "bn_conv_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "relu6_param", "shuffle_channel_param", "unpooling_param", "convolution3d_param", "pooling3d_param", "binary_convolution_param", "binary_inner_product_param", "quant_param", "sparsify_param", "lstm_param", "reverse_param", "selu_param", "selu_dropout_param", "transpose_param", "continuation_indicator_param", "ctc_decoder_param", "ctc_loss_param", "labelsequence_accuracy_param", "gradient_scaler_param", "lifted_struct_sim_softmax_loss_param", "triplet_loss_param", "hashing_loss_param", "correlation_param", "downsample_param", "flow_warp_param", "l1_loss_param", "mean_param", "resample_param", "warp_param", "augmentation_param", "coeff_schedule_param", "detectnet_groundtruth_param", "detectnet_augmentation_param", "dense_crf_param", "deformable_convolution_param", "deformable_psroi_pooling_param", "local_param", "mask_resize_param", "mat_write_param", "mergecrop_param", "multi_roi_pooling_param", "multi_stage_meanfield_param", "psroi_align_param", "roi_warping_param", "bias_channel_param", "unique_label_param", "scalar_param", "domain_transform_param", "st_param", "netvlad_param", "intranorm_param", "sum_pooling_param", "tiling_param", "entropy_param", "mmd_param", "jmmd_param", "imresize_param", "nms_param", "squash_param", "capsule_len_param", "capsule_mask_param", "capsule_reshape_param", "capsule_transform_param", "capsule_routing_param", "margin_param", "grn_param", "group_norm_param", "sum_param", "denseblock_param", "mul_param", "pixel_shuffle_param", "resize_nearest_neighbor_param", "spatial_wta_param", "spatial_dropout_param", "heatmap_data_param", "visualise", "visualise_channel", "cpm_transform_param", "mil_param", "squeeze_param", "padding_param", "dice_coef_loss_param", "focal_loss_param", "ordinal_regression_loss_param", "cos_data_param", "multi_label_image_data_param", "eval_detection_param", "largemargin_inner_product_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "insanity_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "normalize_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param")
+    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs_lr", "weight_decay", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "python_param", "proposal_target_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "window_data_param", "convolution3d_param", "pooling3d_param", "lstm_param", "reverse_param", "selu_param", "selu_dropout_param", "transpose_param", "scalar_param", "squeeze_param", "padding_param", "cos_data_param", "insanity_param", "normalize_param", "gradient_scaler_param", "entropy_param", "mmd_param", "jmmd_param", "netvlad_param", "intranorm_param", "sum_pooling_param", "squash_param", "capsule_len_param", "capsule_mask_param", "capsule_reshape_param", "capsule_transform_param", "capsule_routing_param", "margin_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param", "dense_crf_param", "multi_stage_meanfield_param", "domain_transform_param", "detectnet_groundtruth_param", "detectnet_augmentation_param", "multi_label_image_data_param", "largemargin_inner_product_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "correlation_param", "downsample_param", "flow_warp_param", "l1_loss_param", "mean_param", "resample_param", "warp_param", "augmentation_param", "coeff_schedule_param", "lifted_struct_sim_softmax_loss_param", "triplet_loss_param", "hashing_loss_param", "relu6_param", "shuffle_channel_param", "imresize_param", "nms_param", "heatmap_data_param", "visualise", "visualise_channel", "cpm_transform_param", "binary_convolution_param", "binary_inner_product_param", "quant_param", "sparsify_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "deformable_convolution_param", "deformable_psroi_pooling_param", "local_param", "mask_resize_param", "multi_roi_pooling_param", "psroi_align_param", "roi_warping_param", "st_param", "tiling_param", "bn_param", "bn_conv_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "unpooling_param", "mat_write_param", "grn_param", "group_norm_param", "sum_param", "denseblock_param", "mul_param", "pixel_shuffle_param", "resize_nearest_neighbor_param", "spatial_wta_param", "spatial_dropout_param", "annotated_data_param", "detection_output_param", "multibox_loss_param", "prior_box_param", "continuation_indicator_param", "ctc_decoder_param", "ctc_loss_param", "labelsequence_accuracy_param", "video_data_param", "mergecrop_param", "bias_channel_param", "unique_label_param", "mil_param", "dice_coef_loss_param", "focal_loss_param", "ordinal_regression_loss_param", "eval_detection_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     BOTTOM_FIELD_NUMBER: _ClassVar[int]
@@ -482,7 +482,6 @@ class LayerParameter(_message.Message):
     TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ANNOTATED_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     ARGMAX_PARAM_FIELD_NUMBER: _ClassVar[int]
     BATCH_NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     BIAS_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -493,7 +492,6 @@ class LayerParameter(_message.Message):
     CROP_PARAM_FIELD_NUMBER: _ClassVar[int]
     DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     DETECTION_EVALUATE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     DUMMY_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     ELTWISE_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -511,7 +509,6 @@ class LayerParameter(_message.Message):
     LOG_PARAM_FIELD_NUMBER: _ClassVar[int]
     LRN_PARAM_FIELD_NUMBER: _ClassVar[int]
     MEMORY_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MULTIBOX_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     MVN_PARAM_FIELD_NUMBER: _ClassVar[int]
     NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     PARAMETER_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -519,16 +516,8 @@ class LayerParameter(_message.Message):
     POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     POWER_PARAM_FIELD_NUMBER: _ClassVar[int]
     PRELU_PARAM_FIELD_NUMBER: _ClassVar[int]
-    PRIOR_BOX_PARAM_FIELD_NUMBER: _ClassVar[int]
     PYTHON_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ANCHOR_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BOX_ANNOTATOR_OHEM_PARAM_FIELD_NUMBER: _ClassVar[int]
-    PROPOSAL_PARAM_FIELD_NUMBER: _ClassVar[int]
     PROPOSAL_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
-    PSROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ROI_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ROI_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     RECURRENT_PARAM_FIELD_NUMBER: _ClassVar[int]
     REDUCTION_PARAM_FIELD_NUMBER: _ClassVar[int]
     RELU_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -543,72 +532,27 @@ class LayerParameter(_message.Message):
     TANH_PARAM_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_PARAM_FIELD_NUMBER: _ClassVar[int]
     TILE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    VIDEO_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     WINDOW_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BN_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BN_CONV_PARAM_FIELD_NUMBER: _ClassVar[int]
-    INTERP_PARAM_FIELD_NUMBER: _ClassVar[int]
-    UPSAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SEG_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DENSE_IMAGE_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    RELU6_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SHUFFLE_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
-    UNPOOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     CONVOLUTION3D_PARAM_FIELD_NUMBER: _ClassVar[int]
     POOLING3D_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BINARY_CONVOLUTION_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BINARY_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
-    QUANT_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SPARSIFY_PARAM_FIELD_NUMBER: _ClassVar[int]
     LSTM_PARAM_FIELD_NUMBER: _ClassVar[int]
     REVERSE_PARAM_FIELD_NUMBER: _ClassVar[int]
     SELU_PARAM_FIELD_NUMBER: _ClassVar[int]
     SELU_DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     TRANSPOSE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    CONTINUATION_INDICATOR_PARAM_FIELD_NUMBER: _ClassVar[int]
-    CTC_DECODER_PARAM_FIELD_NUMBER: _ClassVar[int]
-    CTC_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    LABELSEQUENCE_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
-    GRADIENT_SCALER_PARAM_FIELD_NUMBER: _ClassVar[int]
-    LIFTED_STRUCT_SIM_SOFTMAX_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    TRIPLET_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    HASHING_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    CORRELATION_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DOWNSAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    FLOW_WARP_PARAM_FIELD_NUMBER: _ClassVar[int]
-    L1_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MEAN_PARAM_FIELD_NUMBER: _ClassVar[int]
-    RESAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    WARP_PARAM_FIELD_NUMBER: _ClassVar[int]
-    AUGMENTATION_PARAM_FIELD_NUMBER: _ClassVar[int]
-    COEFF_SCHEDULE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DETECTNET_GROUNDTRUTH_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DETECTNET_AUGMENTATION_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DENSE_CRF_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DEFORMABLE_CONVOLUTION_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DEFORMABLE_PSROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MASK_RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MAT_WRITE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MERGECROP_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MULTI_ROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MULTI_STAGE_MEANFIELD_PARAM_FIELD_NUMBER: _ClassVar[int]
-    PSROI_ALIGN_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ROI_WARPING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BIAS_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
-    UNIQUE_LABEL_PARAM_FIELD_NUMBER: _ClassVar[int]
     SCALAR_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DOMAIN_TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ST_PARAM_FIELD_NUMBER: _ClassVar[int]
-    NETVLAD_PARAM_FIELD_NUMBER: _ClassVar[int]
-    INTRANORM_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SUM_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    TILING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SQUEEZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PADDING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    COS_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INSANITY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    GRADIENT_SCALER_PARAM_FIELD_NUMBER: _ClassVar[int]
     ENTROPY_PARAM_FIELD_NUMBER: _ClassVar[int]
     MMD_PARAM_FIELD_NUMBER: _ClassVar[int]
     JMMD_PARAM_FIELD_NUMBER: _ClassVar[int]
-    IMRESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NETVLAD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INTRANORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SUM_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     SQUASH_PARAM_FIELD_NUMBER: _ClassVar[int]
     CAPSULE_LEN_PARAM_FIELD_NUMBER: _ClassVar[int]
     CAPSULE_MASK_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -616,29 +560,6 @@ class LayerParameter(_message.Message):
     CAPSULE_TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     CAPSULE_ROUTING_PARAM_FIELD_NUMBER: _ClassVar[int]
     MARGIN_PARAM_FIELD_NUMBER: _ClassVar[int]
-    GRN_PARAM_FIELD_NUMBER: _ClassVar[int]
-    GROUP_NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SUM_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DENSEBLOCK_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MUL_PARAM_FIELD_NUMBER: _ClassVar[int]
-    PIXEL_SHUFFLE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    RESIZE_NEAREST_NEIGHBOR_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_WTA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
-    HEATMAP_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    VISUALISE_FIELD_NUMBER: _ClassVar[int]
-    VISUALISE_CHANNEL_FIELD_NUMBER: _ClassVar[int]
-    CPM_TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MIL_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SQUEEZE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    PADDING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DICE_COEF_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    FOCAL_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    ORDINAL_REGRESSION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    COS_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MULTI_LABEL_IMAGE_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    EVAL_DETECTION_PARAM_FIELD_NUMBER: _ClassVar[int]
-    LARGEMARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
     BBOX_REG_PARAM_FIELD_NUMBER: _ClassVar[int]
     BOX_GROUP_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     BOX_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -648,26 +569,105 @@ class LayerParameter(_message.Message):
     EVAL_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     FRCNN_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     HARD_MINING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    CENTER_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    CHANNEL_SCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    FLIP_PARAM_FIELD_NUMBER: _ClassVar[int]
-    GENERAL_CONTRASTIVE_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    INNER_DISTANCE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    INSANITY_PARAM_FIELD_NUMBER: _ClassVar[int]
-    LABEL_SPECIFIC_ADD_PARAM_FIELD_NUMBER: _ClassVar[int]
-    LABEL_SPECIFIC_RESCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
-    NORMALIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    REGION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    REORG_PARAM_FIELD_NUMBER: _ClassVar[int]
-    YOLO_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
-    YOLOV3_PARAM_FIELD_NUMBER: _ClassVar[int]
-    YOLOV3_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     IMAGE_GT_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     DETECTION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     DETECTION_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
     DETECTION_GROUP_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     DETECTION_GROUP_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DENSE_CRF_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MULTI_STAGE_MEANFIELD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DETECTNET_GROUNDTRUTH_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DETECTNET_AUGMENTATION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MULTI_LABEL_IMAGE_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LARGEMARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CENTER_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_SCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FLIP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    GENERAL_CONTRASTIVE_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INNER_DISTANCE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SPECIFIC_ADD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SPECIFIC_RESCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DOWNSAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FLOW_WARP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    L1_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MEAN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    RESAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    WARP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    AUGMENTATION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    COEFF_SCHEDULE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LIFTED_STRUCT_SIM_SOFTMAX_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    TRIPLET_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    HASHING_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    RELU6_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    IMRESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    HEATMAP_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    VISUALISE_FIELD_NUMBER: _ClassVar[int]
+    VISUALISE_CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    CPM_TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BINARY_CONVOLUTION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BINARY_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    QUANT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SPARSIFY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ANCHOR_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BOX_ANNOTATOR_OHEM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PSROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DEFORMABLE_CONVOLUTION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DEFORMABLE_PSROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MASK_RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MULTI_ROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PSROI_ALIGN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_WARPING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ST_PARAM_FIELD_NUMBER: _ClassVar[int]
+    TILING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BN_CONV_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INTERP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UPSAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SEG_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DENSE_IMAGE_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UNPOOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MAT_WRITE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    GRN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SUM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DENSEBLOCK_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MUL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PIXEL_SHUFFLE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_NEAREST_NEIGHBOR_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_WTA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATED_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MULTIBOX_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PRIOR_BOX_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CONTINUATION_INDICATOR_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CTC_DECODER_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CTC_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LABELSEQUENCE_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    VIDEO_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MERGECROP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BIAS_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_LABEL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MIL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DICE_COEF_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FOCAL_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_REGRESSION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    EVAL_DETECTION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REGION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REORG_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLO_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLOV3_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLOV3_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     bottom: _containers.RepeatedScalarFieldContainer[str]
@@ -685,7 +685,6 @@ class LayerParameter(_message.Message):
     transform_param: TransformationParameter
     loss_param: LossParameter
     accuracy_param: AccuracyParameter
-    annotated_data_param: AnnotatedDataParameter
     argmax_param: ArgMaxParameter
     batch_norm_param: BatchNormParameter
     bias_param: BiasParameter
@@ -696,7 +695,6 @@ class LayerParameter(_message.Message):
     crop_param: CropParameter
     data_param: DataParameter
     detection_evaluate_param: DetectionEvaluateParameter
-    detection_output_param: DetectionOutputParameter
     dropout_param: DropoutParameter
     dummy_data_param: DummyDataParameter
     eltwise_param: EltwiseParameter
@@ -714,7 +712,6 @@ class LayerParameter(_message.Message):
     log_param: LogParameter
     lrn_param: LRNParameter
     memory_data_param: MemoryDataParameter
-    multibox_loss_param: MultiBoxLossParameter
     mvn_param: MVNParameter
     norm_param: NormalizeParameter
     parameter_param: ParameterParameter
@@ -722,16 +719,8 @@ class LayerParameter(_message.Message):
     pooling_param: PoolingParameter
     power_param: PowerParameter
     prelu_param: PReLUParameter
-    prior_box_param: PriorBoxParameter
     python_param: PythonParameter
-    anchor_target_param: AnchorTargetParameter
-    box_annotator_ohem_param: BoxAnnotatorOHEMParameter
-    proposal_param: ProposalParameter
     proposal_target_param: ProposalTargetParameter
-    psroi_pooling_param: PSROIPoolingParameter
-    roi_data_param: RoIDataParameter
-    roi_detection_output_param: RoIDetectionOutputParameter
-    roi_pooling_param: ROIPoolingParameter
     recurrent_param: RecurrentParameter
     reduction_param: ReductionParameter
     relu_param: ReLUParameter
@@ -746,72 +735,27 @@ class LayerParameter(_message.Message):
     tanh_param: TanHParameter
     threshold_param: ThresholdParameter
     tile_param: TileParameter
-    video_data_param: VideoDataParameter
     window_data_param: WindowDataParameter
-    bn_param: BNParameter
-    bn_conv_param: BNConvParameter
-    interp_param: InterpParameter
-    upsample_param: UpsampleParameter
-    seg_accuracy_param: SegAccuracyParameter
-    dense_image_data_param: DenseImageDataParameter
-    relu6_param: ReLUParameter
-    shuffle_channel_param: ShuffleChannelParameter
-    unpooling_param: UnpoolingParameter
     convolution3d_param: ConvolutionParameter
     pooling3d_param: PoolingParameter
-    binary_convolution_param: BinaryWeightsParameter
-    binary_inner_product_param: BinaryWeightsParameter
-    quant_param: QuantParameter
-    sparsify_param: SparsifyParameter
     lstm_param: LstmParameter
     reverse_param: ReverseParameter
     selu_param: SeLuParameter
     selu_dropout_param: SeLuDropoutParameter
     transpose_param: TransposeParameter
-    continuation_indicator_param: ContinuationIndicatorParameter
-    ctc_decoder_param: CTCDecoderParameter
-    ctc_loss_param: CtcLossParameter
-    labelsequence_accuracy_param: LabelsequenceAccuracyParameter
-    gradient_scaler_param: GradientScalerParameter
-    lifted_struct_sim_softmax_loss_param: MarginParameter
-    triplet_loss_param: MarginParameter
-    hashing_loss_param: HashingLossParameter
-    correlation_param: CorrelationParameter
-    downsample_param: DownsampleParameter
-    flow_warp_param: FlowWarpParameter
-    l1_loss_param: L1LossParameter
-    mean_param: MeanParameter
-    resample_param: ResampleParameter
-    warp_param: WarpParameter
-    augmentation_param: AugmentationParameter
-    coeff_schedule_param: CoeffScheduleParameter
-    detectnet_groundtruth_param: DetectNetGroundTruthParameter
-    detectnet_augmentation_param: DetectNetAugmentationParameter
-    dense_crf_param: DenseCRFParameter
-    deformable_convolution_param: DeformableConvolutionParameter
-    deformable_psroi_pooling_param: DeformablePSROIPoolingParameter
-    local_param: LocalParameter
-    mask_resize_param: MaskResizeParameter
-    mat_write_param: MatWriteParameter
-    mergecrop_param: MergeCropParameter
-    multi_roi_pooling_param: MultiROIPoolingParameter
-    multi_stage_meanfield_param: MultiStageMeanfieldParameter
-    psroi_align_param: PSROIAlignParameter
-    roi_warping_param: ROIWarpingParameter
-    bias_channel_param: BiasChannelParameter
-    unique_label_param: UniqueLabelParameter
     scalar_param: ScalarParameter
-    domain_transform_param: DomainTransformParameter
-    st_param: SpatialTransformerParameter
-    netvlad_param: NetvladParameter
-    intranorm_param: IntranormParameter
-    sum_pooling_param: SumPoolingParameter
-    tiling_param: TilingParameter
+    squeeze_param: SqueezeParameter
+    padding_param: PaddingParameter
+    cos_data_param: CoSDataParameter
+    insanity_param: InsanityParameter
+    normalize_param: UnitNormParameter
+    gradient_scaler_param: GradientScalerParameter
     entropy_param: EntropyParameter
     mmd_param: MMDParameter
     jmmd_param: JMMDParameter
-    imresize_param: ImResizeParameter
-    nms_param: NmsParameter
+    netvlad_param: NetvladParameter
+    intranorm_param: IntranormParameter
+    sum_pooling_param: SumPoolingParameter
     squash_param: SquashParameter
     capsule_len_param: CapsuleLenParameter
     capsule_mask_param: CapsuleMaskParameter
@@ -819,29 +763,6 @@ class LayerParameter(_message.Message):
     capsule_transform_param: CapsuleTransformParameter
     capsule_routing_param: CapsuleRoutingParameter
     margin_param: CapsuleMarginParameter
-    grn_param: GRNParameter
-    group_norm_param: GroupNormParameter
-    sum_param: SumParameter
-    denseblock_param: DenseBlockParameter
-    mul_param: MulParameter
-    pixel_shuffle_param: PixelShuffleParameter
-    resize_nearest_neighbor_param: ResizeNearestNeighborParameter
-    spatial_wta_param: SpatialWtaParameter
-    spatial_dropout_param: SpatialDropoutParameter
-    heatmap_data_param: HeatmapDataParameter
-    visualise: bool
-    visualise_channel: int
-    cpm_transform_param: CPMTransformationParameter
-    mil_param: MILParameter
-    squeeze_param: SqueezeParameter
-    padding_param: PaddingParameter
-    dice_coef_loss_param: DiceCoefLossParameter
-    focal_loss_param: FocalLossParameter
-    ordinal_regression_loss_param: OrdinalRegressionLossParameter
-    cos_data_param: CoSDataParameter
-    multi_label_image_data_param: MultiLabelImageDataParameter
-    eval_detection_param: EvalDetectionParameter
-    largemargin_inner_product_param: MarginInnerProductParameter
     bbox_reg_param: BBoxRegParameter
     box_group_output_param: BoxGroupOutputParameter
     box_output_param: BoxOutputParameter
@@ -851,27 +772,106 @@ class LayerParameter(_message.Message):
     eval_data_param: EvalDataParameter
     frcnn_output_param: FrcnnOutputParameter
     hard_mining_param: HardMiningParameter
-    center_loss_param: CenterLossParameter
-    channel_scale_param: ChannelScaleParameter
-    flip_param: FlipParameter
-    general_contrastive_loss_param: GeneralContrastiveParameter
-    inner_distance_param: InnerDistanceParameter
-    insanity_param: InsanityParameter
-    label_specific_add_param: LabelSpecificAddParameter
-    label_specific_rescale_param: LabelSpecificRescaleParameter
-    margin_inner_product_param: MarginInnerProductParameter
-    normalize_param: UnitNormParameter
-    region_loss_param: RegionLossParameter
-    reorg_param: ReorgParameter
-    yolo_detection_output_param: YoloDetectionOutputParameter
-    yolov3_param: Yolov3Parameter
-    yolov3_detection_output_param: Yolov3DetectionOutputParameter
     image_gt_data_param: ImageGtDataParameter
     detection_loss_param: DetectionLossParameter
     detection_accuracy_param: DetectionAccuracyParameter
     detection_group_loss_param: DetectionGroupLossParameter
     detection_group_accuracy_param: DetectionGroupAccuracyParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., bn_conv_param: _Optional[_Union[BNConvParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., convolution3d_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., pooling3d_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., binary_convolution_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., binary_inner_product_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., quant_param: _Optional[_Union[QuantParameter, _Mapping]] = ..., sparsify_param: _Optional[_Union[SparsifyParameter, _Mapping]] = ..., lstm_param: _Optional[_Union[LstmParameter, _Mapping]] = ..., reverse_param: _Optional[_Union[ReverseParameter, _Mapping]] = ..., selu_param: _Optional[_Union[SeLuParameter, _Mapping]] = ..., selu_dropout_param: _Optional[_Union[SeLuDropoutParameter, _Mapping]] = ..., transpose_param: _Optional[_Union[TransposeParameter, _Mapping]] = ..., continuation_indicator_param: _Optional[_Union[ContinuationIndicatorParameter, _Mapping]] = ..., ctc_decoder_param: _Optional[_Union[CTCDecoderParameter, _Mapping]] = ..., ctc_loss_param: _Optional[_Union[CtcLossParameter, _Mapping]] = ..., labelsequence_accuracy_param: _Optional[_Union[LabelsequenceAccuracyParameter, _Mapping]] = ..., gradient_scaler_param: _Optional[_Union[GradientScalerParameter, _Mapping]] = ..., lifted_struct_sim_softmax_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., triplet_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., hashing_loss_param: _Optional[_Union[HashingLossParameter, _Mapping]] = ..., correlation_param: _Optional[_Union[CorrelationParameter, _Mapping]] = ..., downsample_param: _Optional[_Union[DownsampleParameter, _Mapping]] = ..., flow_warp_param: _Optional[_Union[FlowWarpParameter, _Mapping]] = ..., l1_loss_param: _Optional[_Union[L1LossParameter, _Mapping]] = ..., mean_param: _Optional[_Union[MeanParameter, _Mapping]] = ..., resample_param: _Optional[_Union[ResampleParameter, _Mapping]] = ..., warp_param: _Optional[_Union[WarpParameter, _Mapping]] = ..., augmentation_param: _Optional[_Union[AugmentationParameter, _Mapping]] = ..., coeff_schedule_param: _Optional[_Union[CoeffScheduleParameter, _Mapping]] = ..., detectnet_groundtruth_param: _Optional[_Union[DetectNetGroundTruthParameter, _Mapping]] = ..., detectnet_augmentation_param: _Optional[_Union[DetectNetAugmentationParameter, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., deformable_convolution_param: _Optional[_Union[DeformableConvolutionParameter, _Mapping]] = ..., deformable_psroi_pooling_param: _Optional[_Union[DeformablePSROIPoolingParameter, _Mapping]] = ..., local_param: _Optional[_Union[LocalParameter, _Mapping]] = ..., mask_resize_param: _Optional[_Union[MaskResizeParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., mergecrop_param: _Optional[_Union[MergeCropParameter, _Mapping]] = ..., multi_roi_pooling_param: _Optional[_Union[MultiROIPoolingParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., psroi_align_param: _Optional[_Union[PSROIAlignParameter, _Mapping]] = ..., roi_warping_param: _Optional[_Union[ROIWarpingParameter, _Mapping]] = ..., bias_channel_param: _Optional[_Union[BiasChannelParameter, _Mapping]] = ..., unique_label_param: _Optional[_Union[UniqueLabelParameter, _Mapping]] = ..., scalar_param: _Optional[_Union[ScalarParameter, _Mapping]] = ..., domain_transform_param: _Optional[_Union[DomainTransformParameter, _Mapping]] = ..., st_param: _Optional[_Union[SpatialTransformerParameter, _Mapping]] = ..., netvlad_param: _Optional[_Union[NetvladParameter, _Mapping]] = ..., intranorm_param: _Optional[_Union[IntranormParameter, _Mapping]] = ..., sum_pooling_param: _Optional[_Union[SumPoolingParameter, _Mapping]] = ..., tiling_param: _Optional[_Union[TilingParameter, _Mapping]] = ..., entropy_param: _Optional[_Union[EntropyParameter, _Mapping]] = ..., mmd_param: _Optional[_Union[MMDParameter, _Mapping]] = ..., jmmd_param: _Optional[_Union[JMMDParameter, _Mapping]] = ..., imresize_param: _Optional[_Union[ImResizeParameter, _Mapping]] = ..., nms_param: _Optional[_Union[NmsParameter, _Mapping]] = ..., squash_param: _Optional[_Union[SquashParameter, _Mapping]] = ..., capsule_len_param: _Optional[_Union[CapsuleLenParameter, _Mapping]] = ..., capsule_mask_param: _Optional[_Union[CapsuleMaskParameter, _Mapping]] = ..., capsule_reshape_param: _Optional[_Union[CapsuleReshapeParameter, _Mapping]] = ..., capsule_transform_param: _Optional[_Union[CapsuleTransformParameter, _Mapping]] = ..., capsule_routing_param: _Optional[_Union[CapsuleRoutingParameter, _Mapping]] = ..., margin_param: _Optional[_Union[CapsuleMarginParameter, _Mapping]] = ..., grn_param: _Optional[_Union[GRNParameter, _Mapping]] = ..., group_norm_param: _Optional[_Union[GroupNormParameter, _Mapping]] = ..., sum_param: _Optional[_Union[SumParameter, _Mapping]] = ..., denseblock_param: _Optional[_Union[DenseBlockParameter, _Mapping]] = ..., mul_param: _Optional[_Union[MulParameter, _Mapping]] = ..., pixel_shuffle_param: _Optional[_Union[PixelShuffleParameter, _Mapping]] = ..., resize_nearest_neighbor_param: _Optional[_Union[ResizeNearestNeighborParameter, _Mapping]] = ..., spatial_wta_param: _Optional[_Union[SpatialWtaParameter, _Mapping]] = ..., spatial_dropout_param: _Optional[_Union[SpatialDropoutParameter, _Mapping]] = ..., heatmap_data_param: _Optional[_Union[HeatmapDataParameter, _Mapping]] = ..., visualise: bool = ..., visualise_channel: _Optional[int] = ..., cpm_transform_param: _Optional[_Union[CPMTransformationParameter, _Mapping]] = ..., mil_param: _Optional[_Union[MILParameter, _Mapping]] = ..., squeeze_param: _Optional[_Union[SqueezeParameter, _Mapping]] = ..., padding_param: _Optional[_Union[PaddingParameter, _Mapping]] = ..., dice_coef_loss_param: _Optional[_Union[DiceCoefLossParameter, _Mapping]] = ..., focal_loss_param: _Optional[_Union[FocalLossParameter, _Mapping]] = ..., ordinal_regression_loss_param: _Optional[_Union[OrdinalRegressionLossParameter, _Mapping]] = ..., cos_data_param: _Optional[_Union[CoSDataParameter, _Mapping]] = ..., multi_label_image_data_param: _Optional[_Union[MultiLabelImageDataParameter, _Mapping]] = ..., eval_detection_param: _Optional[_Union[EvalDetectionParameter, _Mapping]] = ..., largemargin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ...) -> None: ...
+    dense_crf_param: DenseCRFParameter
+    multi_stage_meanfield_param: MultiStageMeanfieldParameter
+    domain_transform_param: DomainTransformParameter
+    detectnet_groundtruth_param: DetectNetGroundTruthParameter
+    detectnet_augmentation_param: DetectNetAugmentationParameter
+    multi_label_image_data_param: MultiLabelImageDataParameter
+    largemargin_inner_product_param: MarginInnerProductParameter
+    center_loss_param: CenterLossParameter
+    channel_scale_param: ChannelScaleParameter
+    flip_param: FlipParameter
+    general_contrastive_loss_param: GeneralContrastiveParameter
+    inner_distance_param: InnerDistanceParameter
+    label_specific_add_param: LabelSpecificAddParameter
+    label_specific_rescale_param: LabelSpecificRescaleParameter
+    margin_inner_product_param: MarginInnerProductParameter
+    correlation_param: CorrelationParameter
+    downsample_param: DownsampleParameter
+    flow_warp_param: FlowWarpParameter
+    l1_loss_param: L1LossParameter
+    mean_param: MeanParameter
+    resample_param: ResampleParameter
+    warp_param: WarpParameter
+    augmentation_param: AugmentationParameter
+    coeff_schedule_param: CoeffScheduleParameter
+    lifted_struct_sim_softmax_loss_param: MarginParameter
+    triplet_loss_param: MarginParameter
+    hashing_loss_param: HashingLossParameter
+    relu6_param: ReLUParameter
+    shuffle_channel_param: ShuffleChannelParameter
+    imresize_param: ImResizeParameter
+    nms_param: NmsParameter
+    heatmap_data_param: HeatmapDataParameter
+    visualise: bool
+    visualise_channel: int
+    cpm_transform_param: CPMTransformationParameter
+    binary_convolution_param: BinaryWeightsParameter
+    binary_inner_product_param: BinaryWeightsParameter
+    quant_param: QuantParameter
+    sparsify_param: SparsifyParameter
+    anchor_target_param: AnchorTargetParameter
+    box_annotator_ohem_param: BoxAnnotatorOHEMParameter
+    proposal_param: ProposalParameter
+    psroi_pooling_param: PSROIPoolingParameter
+    roi_data_param: RoIDataParameter
+    roi_detection_output_param: RoIDetectionOutputParameter
+    roi_pooling_param: ROIPoolingParameter
+    deformable_convolution_param: DeformableConvolutionParameter
+    deformable_psroi_pooling_param: DeformablePSROIPoolingParameter
+    local_param: LocalParameter
+    mask_resize_param: MaskResizeParameter
+    multi_roi_pooling_param: MultiROIPoolingParameter
+    psroi_align_param: PSROIAlignParameter
+    roi_warping_param: ROIWarpingParameter
+    st_param: SpatialTransformerParameter
+    tiling_param: TilingParameter
+    bn_param: BNParameter
+    bn_conv_param: BNConvParameter
+    interp_param: InterpParameter
+    upsample_param: UpsampleParameter
+    seg_accuracy_param: SegAccuracyParameter
+    dense_image_data_param: DenseImageDataParameter
+    unpooling_param: UnpoolingParameter
+    mat_write_param: MatWriteParameter
+    grn_param: GRNParameter
+    group_norm_param: GroupNormParameter
+    sum_param: SumParameter
+    denseblock_param: DenseBlockParameter
+    mul_param: MulParameter
+    pixel_shuffle_param: PixelShuffleParameter
+    resize_nearest_neighbor_param: ResizeNearestNeighborParameter
+    spatial_wta_param: SpatialWtaParameter
+    spatial_dropout_param: SpatialDropoutParameter
+    annotated_data_param: AnnotatedDataParameter
+    detection_output_param: DetectionOutputParameter
+    multibox_loss_param: MultiBoxLossParameter
+    prior_box_param: PriorBoxParameter
+    continuation_indicator_param: ContinuationIndicatorParameter
+    ctc_decoder_param: CTCDecoderParameter
+    ctc_loss_param: CtcLossParameter
+    labelsequence_accuracy_param: LabelsequenceAccuracyParameter
+    video_data_param: VideoDataParameter
+    mergecrop_param: MergeCropParameter
+    bias_channel_param: BiasChannelParameter
+    unique_label_param: UniqueLabelParameter
+    mil_param: MILParameter
+    dice_coef_loss_param: DiceCoefLossParameter
+    focal_loss_param: FocalLossParameter
+    ordinal_regression_loss_param: OrdinalRegressionLossParameter
+    eval_detection_param: EvalDetectionParameter
+    region_loss_param: RegionLossParameter
+    reorg_param: ReorgParameter
+    yolo_detection_output_param: YoloDetectionOutputParameter
+    yolov3_param: Yolov3Parameter
+    yolov3_detection_output_param: Yolov3DetectionOutputParameter
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., convolution3d_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., pooling3d_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., lstm_param: _Optional[_Union[LstmParameter, _Mapping]] = ..., reverse_param: _Optional[_Union[ReverseParameter, _Mapping]] = ..., selu_param: _Optional[_Union[SeLuParameter, _Mapping]] = ..., selu_dropout_param: _Optional[_Union[SeLuDropoutParameter, _Mapping]] = ..., transpose_param: _Optional[_Union[TransposeParameter, _Mapping]] = ..., scalar_param: _Optional[_Union[ScalarParameter, _Mapping]] = ..., squeeze_param: _Optional[_Union[SqueezeParameter, _Mapping]] = ..., padding_param: _Optional[_Union[PaddingParameter, _Mapping]] = ..., cos_data_param: _Optional[_Union[CoSDataParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., gradient_scaler_param: _Optional[_Union[GradientScalerParameter, _Mapping]] = ..., entropy_param: _Optional[_Union[EntropyParameter, _Mapping]] = ..., mmd_param: _Optional[_Union[MMDParameter, _Mapping]] = ..., jmmd_param: _Optional[_Union[JMMDParameter, _Mapping]] = ..., netvlad_param: _Optional[_Union[NetvladParameter, _Mapping]] = ..., intranorm_param: _Optional[_Union[IntranormParameter, _Mapping]] = ..., sum_pooling_param: _Optional[_Union[SumPoolingParameter, _Mapping]] = ..., squash_param: _Optional[_Union[SquashParameter, _Mapping]] = ..., capsule_len_param: _Optional[_Union[CapsuleLenParameter, _Mapping]] = ..., capsule_mask_param: _Optional[_Union[CapsuleMaskParameter, _Mapping]] = ..., capsule_reshape_param: _Optional[_Union[CapsuleReshapeParameter, _Mapping]] = ..., capsule_transform_param: _Optional[_Union[CapsuleTransformParameter, _Mapping]] = ..., capsule_routing_param: _Optional[_Union[CapsuleRoutingParameter, _Mapping]] = ..., margin_param: _Optional[_Union[CapsuleMarginParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., domain_transform_param: _Optional[_Union[DomainTransformParameter, _Mapping]] = ..., detectnet_groundtruth_param: _Optional[_Union[DetectNetGroundTruthParameter, _Mapping]] = ..., detectnet_augmentation_param: _Optional[_Union[DetectNetAugmentationParameter, _Mapping]] = ..., multi_label_image_data_param: _Optional[_Union[MultiLabelImageDataParameter, _Mapping]] = ..., largemargin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., correlation_param: _Optional[_Union[CorrelationParameter, _Mapping]] = ..., downsample_param: _Optional[_Union[DownsampleParameter, _Mapping]] = ..., flow_warp_param: _Optional[_Union[FlowWarpParameter, _Mapping]] = ..., l1_loss_param: _Optional[_Union[L1LossParameter, _Mapping]] = ..., mean_param: _Optional[_Union[MeanParameter, _Mapping]] = ..., resample_param: _Optional[_Union[ResampleParameter, _Mapping]] = ..., warp_param: _Optional[_Union[WarpParameter, _Mapping]] = ..., augmentation_param: _Optional[_Union[AugmentationParameter, _Mapping]] = ..., coeff_schedule_param: _Optional[_Union[CoeffScheduleParameter, _Mapping]] = ..., lifted_struct_sim_softmax_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., triplet_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., hashing_loss_param: _Optional[_Union[HashingLossParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., imresize_param: _Optional[_Union[ImResizeParameter, _Mapping]] = ..., nms_param: _Optional[_Union[NmsParameter, _Mapping]] = ..., heatmap_data_param: _Optional[_Union[HeatmapDataParameter, _Mapping]] = ..., visualise: bool = ..., visualise_channel: _Optional[int] = ..., cpm_transform_param: _Optional[_Union[CPMTransformationParameter, _Mapping]] = ..., binary_convolution_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., binary_inner_product_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., quant_param: _Optional[_Union[QuantParameter, _Mapping]] = ..., sparsify_param: _Optional[_Union[SparsifyParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., deformable_convolution_param: _Optional[_Union[DeformableConvolutionParameter, _Mapping]] = ..., deformable_psroi_pooling_param: _Optional[_Union[DeformablePSROIPoolingParameter, _Mapping]] = ..., local_param: _Optional[_Union[LocalParameter, _Mapping]] = ..., mask_resize_param: _Optional[_Union[MaskResizeParameter, _Mapping]] = ..., multi_roi_pooling_param: _Optional[_Union[MultiROIPoolingParameter, _Mapping]] = ..., psroi_align_param: _Optional[_Union[PSROIAlignParameter, _Mapping]] = ..., roi_warping_param: _Optional[_Union[ROIWarpingParameter, _Mapping]] = ..., st_param: _Optional[_Union[SpatialTransformerParameter, _Mapping]] = ..., tiling_param: _Optional[_Union[TilingParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., bn_conv_param: _Optional[_Union[BNConvParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., grn_param: _Optional[_Union[GRNParameter, _Mapping]] = ..., group_norm_param: _Optional[_Union[GroupNormParameter, _Mapping]] = ..., sum_param: _Optional[_Union[SumParameter, _Mapping]] = ..., denseblock_param: _Optional[_Union[DenseBlockParameter, _Mapping]] = ..., mul_param: _Optional[_Union[MulParameter, _Mapping]] = ..., pixel_shuffle_param: _Optional[_Union[PixelShuffleParameter, _Mapping]] = ..., resize_nearest_neighbor_param: _Optional[_Union[ResizeNearestNeighborParameter, _Mapping]] = ..., spatial_wta_param: _Optional[_Union[SpatialWtaParameter, _Mapping]] = ..., spatial_dropout_param: _Optional[_Union[SpatialDropoutParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., continuation_indicator_param: _Optional[_Union[ContinuationIndicatorParameter, _Mapping]] = ..., ctc_decoder_param: _Optional[_Union[CTCDecoderParameter, _Mapping]] = ..., ctc_loss_param: _Optional[_Union[CtcLossParameter, _Mapping]] = ..., labelsequence_accuracy_param: _Optional[_Union[LabelsequenceAccuracyParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., mergecrop_param: _Optional[_Union[MergeCropParameter, _Mapping]] = ..., bias_channel_param: _Optional[_Union[BiasChannelParameter, _Mapping]] = ..., unique_label_param: _Optional[_Union[UniqueLabelParameter, _Mapping]] = ..., mil_param: _Optional[_Union[MILParameter, _Mapping]] = ..., dice_coef_loss_param: _Optional[_Union[DiceCoefLossParameter, _Mapping]] = ..., focal_loss_param: _Optional[_Union[FocalLossParameter, _Mapping]] = ..., ordinal_regression_loss_param: _Optional[_Union[OrdinalRegressionLossParameter, _Mapping]] = ..., eval_detection_param: _Optional[_Union[EvalDetectionParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ...) -> None: ...
 
 class TransformationParameter(_message.Message):
     __slots__ = ("scale", "mirror", "crop_size", "crop_h", "crop_w", "crop_height", "crop_width", "scale_factors", "mean_file", "mean_value", "force_color", "force_gray", "img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper", "vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper", "interpolation_algo_down", "interpolation_algo_up", "allow_upscale", "random_resize_param", "random_aspect_ratio_param", "multi_scale", "scale_ratios", "max_distort", "fix_crop", "more_fix_crop", "is_flow", "distort_param", "noise_param", "perturb_param", "mixup_param", "resize_param", "emit_constraint", "expand_param")
@@ -2407,14 +2407,6 @@ class SmoothL1LossParameter(_message.Message):
     sigma: float
     def __init__(self, sigma: _Optional[float] = ...) -> None: ...
 
-class BNConvParameter(_message.Message):
-    __slots__ = ("decay", "fix")
-    DECAY_FIELD_NUMBER: _ClassVar[int]
-    FIX_FIELD_NUMBER: _ClassVar[int]
-    decay: float
-    fix: bool
-    def __init__(self, decay: _Optional[float] = ..., fix: bool = ...) -> None: ...
-
 class BNParameter(_message.Message):
     __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "bn_mode", "scale_filler", "shift_filler", "moving_average", "decay", "var_eps", "use_history_in_test")
     class BNMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -2467,24 +2459,6 @@ class InterpParameter(_message.Message):
     use_blob_size: bool
     def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., zoom_factor: _Optional[int] = ..., shrink_factor: _Optional[int] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ..., use_blob_size: bool = ...) -> None: ...
 
-class UpsampleParameter(_message.Message):
-    __slots__ = ("scale", "scale_h", "scale_w", "pad_out_h", "pad_out_w", "upsample_h", "upsample_w")
-    SCALE_FIELD_NUMBER: _ClassVar[int]
-    SCALE_H_FIELD_NUMBER: _ClassVar[int]
-    SCALE_W_FIELD_NUMBER: _ClassVar[int]
-    PAD_OUT_H_FIELD_NUMBER: _ClassVar[int]
-    PAD_OUT_W_FIELD_NUMBER: _ClassVar[int]
-    UPSAMPLE_H_FIELD_NUMBER: _ClassVar[int]
-    UPSAMPLE_W_FIELD_NUMBER: _ClassVar[int]
-    scale: int
-    scale_h: int
-    scale_w: int
-    pad_out_h: bool
-    pad_out_w: bool
-    upsample_h: int
-    upsample_w: int
-    def __init__(self, scale: _Optional[int] = ..., scale_h: _Optional[int] = ..., scale_w: _Optional[int] = ..., pad_out_h: bool = ..., pad_out_w: bool = ..., upsample_h: _Optional[int] = ..., upsample_w: _Optional[int] = ...) -> None: ...
-
 class SegAccuracyParameter(_message.Message):
     __slots__ = ("metric", "ignore_label", "reset")
     class AccuracyMetric(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -2503,132 +2477,6 @@ class SegAccuracyParameter(_message.Message):
     reset: bool
     def __init__(self, metric: _Optional[_Union[SegAccuracyParameter.AccuracyMetric, str]] = ..., ignore_label: _Optional[_Iterable[int]] = ..., reset: bool = ...) -> None: ...
 
-class ShuffleChannelParameter(_message.Message):
-    __slots__ = ("group",)
-    GROUP_FIELD_NUMBER: _ClassVar[int]
-    group: int
-    def __init__(self, group: _Optional[int] = ...) -> None: ...
-
-class DenseImageDataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "mean_file", "root_folder", "mirror", "crop_width", "crop_height", "label_divide_factor")
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
-    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
-    NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    IS_COLOR_FIELD_NUMBER: _ClassVar[int]
-    MEAN_FILE_FIELD_NUMBER: _ClassVar[int]
-    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
-    MIRROR_FIELD_NUMBER: _ClassVar[int]
-    CROP_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    CROP_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    LABEL_DIVIDE_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    source: str
-    batch_size: int
-    rand_skip: int
-    shuffle: bool
-    new_height: int
-    new_width: int
-    is_color: bool
-    mean_file: str
-    root_folder: str
-    mirror: bool
-    crop_width: int
-    crop_height: int
-    label_divide_factor: int
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., mean_file: _Optional[str] = ..., root_folder: _Optional[str] = ..., mirror: bool = ..., crop_width: _Optional[int] = ..., crop_height: _Optional[int] = ..., label_divide_factor: _Optional[int] = ...) -> None: ...
-
-class CenterLossParameter(_message.Message):
-    __slots__ = ("num_output", "center_filler", "axis")
-    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    CENTER_FILLER_FIELD_NUMBER: _ClassVar[int]
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    num_output: int
-    center_filler: FillerParameter
-    axis: int
-    def __init__(self, num_output: _Optional[int] = ..., center_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ...) -> None: ...
-
-class ChannelScaleParameter(_message.Message):
-    __slots__ = ("do_forward", "do_backward_feature", "do_backward_scale", "global_scale", "max_global_scale", "min_global_scale", "init_global_scale")
-    DO_FORWARD_FIELD_NUMBER: _ClassVar[int]
-    DO_BACKWARD_FEATURE_FIELD_NUMBER: _ClassVar[int]
-    DO_BACKWARD_SCALE_FIELD_NUMBER: _ClassVar[int]
-    GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    MAX_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    MIN_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    INIT_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    do_forward: bool
-    do_backward_feature: bool
-    do_backward_scale: bool
-    global_scale: bool
-    max_global_scale: float
-    min_global_scale: float
-    init_global_scale: float
-    def __init__(self, do_forward: bool = ..., do_backward_feature: bool = ..., do_backward_scale: bool = ..., global_scale: bool = ..., max_global_scale: _Optional[float] = ..., min_global_scale: _Optional[float] = ..., init_global_scale: _Optional[float] = ...) -> None: ...
-
-class FlipParameter(_message.Message):
-    __slots__ = ("flip_width", "flip_height")
-    FLIP_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    FLIP_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    flip_width: bool
-    flip_height: bool
-    def __init__(self, flip_width: bool = ..., flip_height: bool = ...) -> None: ...
-
-class GeneralContrastiveParameter(_message.Message):
-    __slots__ = ("positive_margin", "negative_margin", "positive_weight", "negative_weight", "normalize_negative", "positive_outlier_thresh", "square", "max_negative_only", "max_positive_only", "positive_first", "positive_upper_bound", "exp_negative_weight", "add_intra_mae", "max_negative_margin")
-    POSITIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
-    NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    NORMALIZE_NEGATIVE_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_OUTLIER_THRESH_FIELD_NUMBER: _ClassVar[int]
-    SQUARE_FIELD_NUMBER: _ClassVar[int]
-    MAX_NEGATIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
-    MAX_POSITIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_FIRST_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
-    EXP_NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    ADD_INTRA_MAE_FIELD_NUMBER: _ClassVar[int]
-    MAX_NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
-    positive_margin: float
-    negative_margin: float
-    positive_weight: float
-    negative_weight: float
-    normalize_negative: float
-    positive_outlier_thresh: float
-    square: bool
-    max_negative_only: bool
-    max_positive_only: bool
-    positive_first: bool
-    positive_upper_bound: float
-    exp_negative_weight: bool
-    add_intra_mae: bool
-    max_negative_margin: float
-    def __init__(self, positive_margin: _Optional[float] = ..., negative_margin: _Optional[float] = ..., positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., normalize_negative: _Optional[float] = ..., positive_outlier_thresh: _Optional[float] = ..., square: bool = ..., max_negative_only: bool = ..., max_positive_only: bool = ..., positive_first: bool = ..., positive_upper_bound: _Optional[float] = ..., exp_negative_weight: bool = ..., add_intra_mae: bool = ..., max_negative_margin: _Optional[float] = ...) -> None: ...
-
-class InnerDistanceParameter(_message.Message):
-    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "distance_type", "normalize", "update_center_only")
-    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
-    DISTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
-    NORMALIZE_FIELD_NUMBER: _ClassVar[int]
-    UPDATE_CENTER_ONLY_FIELD_NUMBER: _ClassVar[int]
-    num_output: int
-    bias_term: bool
-    weight_filler: FillerParameter
-    bias_filler: FillerParameter
-    axis: int
-    transpose: bool
-    distance_type: str
-    normalize: bool
-    update_center_only: bool
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., distance_type: _Optional[str] = ..., normalize: bool = ..., update_center_only: bool = ...) -> None: ...
-
 class InsanityParameter(_message.Message):
     __slots__ = ("lb", "ub")
     LB_FIELD_NUMBER: _ClassVar[int]
@@ -2636,90 +2484,6 @@ class InsanityParameter(_message.Message):
     lb: float
     ub: float
     def __init__(self, lb: _Optional[float] = ..., ub: _Optional[float] = ...) -> None: ...
-
-class LabelSpecificAddParameter(_message.Message):
-    __slots__ = ("bias", "transform_test", "bias_base", "bias_gamma", "bias_power", "bias_min", "bias_max", "iteration")
-    BIAS_FIELD_NUMBER: _ClassVar[int]
-    TRANSFORM_TEST_FIELD_NUMBER: _ClassVar[int]
-    BIAS_BASE_FIELD_NUMBER: _ClassVar[int]
-    BIAS_GAMMA_FIELD_NUMBER: _ClassVar[int]
-    BIAS_POWER_FIELD_NUMBER: _ClassVar[int]
-    BIAS_MIN_FIELD_NUMBER: _ClassVar[int]
-    BIAS_MAX_FIELD_NUMBER: _ClassVar[int]
-    ITERATION_FIELD_NUMBER: _ClassVar[int]
-    bias: float
-    transform_test: bool
-    bias_base: float
-    bias_gamma: float
-    bias_power: float
-    bias_min: float
-    bias_max: float
-    iteration: int
-    def __init__(self, bias: _Optional[float] = ..., transform_test: bool = ..., bias_base: _Optional[float] = ..., bias_gamma: _Optional[float] = ..., bias_power: _Optional[float] = ..., bias_min: _Optional[float] = ..., bias_max: _Optional[float] = ..., iteration: _Optional[int] = ...) -> None: ...
-
-class LabelSpecificRescaleParameter(_message.Message):
-    __slots__ = ("positive_weight", "negative_weight", "positive_lower_bound", "negative_upper_bound", "rescale_test", "for_ip", "positive_weight_base", "gamma", "power", "positive_weight_min", "positive_weight_max", "iteration", "bias_fix", "power_on_positive")
-    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
-    NEGATIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
-    RESCALE_TEST_FIELD_NUMBER: _ClassVar[int]
-    FOR_IP_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_WEIGHT_BASE_FIELD_NUMBER: _ClassVar[int]
-    GAMMA_FIELD_NUMBER: _ClassVar[int]
-    POWER_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_WEIGHT_MIN_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_WEIGHT_MAX_FIELD_NUMBER: _ClassVar[int]
-    ITERATION_FIELD_NUMBER: _ClassVar[int]
-    BIAS_FIX_FIELD_NUMBER: _ClassVar[int]
-    POWER_ON_POSITIVE_FIELD_NUMBER: _ClassVar[int]
-    positive_weight: float
-    negative_weight: float
-    positive_lower_bound: float
-    negative_upper_bound: float
-    rescale_test: bool
-    for_ip: bool
-    positive_weight_base: float
-    gamma: float
-    power: float
-    positive_weight_min: float
-    positive_weight_max: float
-    iteration: int
-    bias_fix: bool
-    power_on_positive: bool
-    def __init__(self, positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., positive_lower_bound: _Optional[float] = ..., negative_upper_bound: _Optional[float] = ..., rescale_test: bool = ..., for_ip: bool = ..., positive_weight_base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., positive_weight_min: _Optional[float] = ..., positive_weight_max: _Optional[float] = ..., iteration: _Optional[int] = ..., bias_fix: bool = ..., power_on_positive: bool = ...) -> None: ...
-
-class MarginInnerProductParameter(_message.Message):
-    __slots__ = ("num_output", "type", "weight_filler", "axis", "base", "gamma", "power", "iteration", "lambda_min")
-    class MarginType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        SINGLE: _ClassVar[MarginInnerProductParameter.MarginType]
-        DOUBLE: _ClassVar[MarginInnerProductParameter.MarginType]
-        TRIPLE: _ClassVar[MarginInnerProductParameter.MarginType]
-        QUADRUPLE: _ClassVar[MarginInnerProductParameter.MarginType]
-    SINGLE: MarginInnerProductParameter.MarginType
-    DOUBLE: MarginInnerProductParameter.MarginType
-    TRIPLE: MarginInnerProductParameter.MarginType
-    QUADRUPLE: MarginInnerProductParameter.MarginType
-    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    BASE_FIELD_NUMBER: _ClassVar[int]
-    GAMMA_FIELD_NUMBER: _ClassVar[int]
-    POWER_FIELD_NUMBER: _ClassVar[int]
-    ITERATION_FIELD_NUMBER: _ClassVar[int]
-    LAMBDA_MIN_FIELD_NUMBER: _ClassVar[int]
-    num_output: int
-    type: MarginInnerProductParameter.MarginType
-    weight_filler: FillerParameter
-    axis: int
-    base: float
-    gamma: float
-    power: float
-    iteration: int
-    lambda_min: float
-    def __init__(self, num_output: _Optional[int] = ..., type: _Optional[_Union[MarginInnerProductParameter.MarginType, str]] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., iteration: _Optional[int] = ..., lambda_min: _Optional[float] = ...) -> None: ...
 
 class UnitNormParameter(_message.Message):
     __slots__ = ("normalize_type", "fix_gradient", "bp_norm")
@@ -2731,149 +2495,775 @@ class UnitNormParameter(_message.Message):
     bp_norm: bool
     def __init__(self, normalize_type: _Optional[str] = ..., fix_gradient: bool = ..., bp_norm: bool = ...) -> None: ...
 
-class RegionLossParameter(_message.Message):
-    __slots__ = ("side", "num_class", "bias_match", "coords", "num", "softmax", "jitter", "rescore", "object_scale", "class_scale", "noobject_scale", "coord_scale", "absolute", "thresh", "random", "biases", "softmax_tree", "class_map")
-    SIDE_FIELD_NUMBER: _ClassVar[int]
-    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
-    BIAS_MATCH_FIELD_NUMBER: _ClassVar[int]
-    COORDS_FIELD_NUMBER: _ClassVar[int]
-    NUM_FIELD_NUMBER: _ClassVar[int]
-    SOFTMAX_FIELD_NUMBER: _ClassVar[int]
-    JITTER_FIELD_NUMBER: _ClassVar[int]
-    RESCORE_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
-    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
-    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
-    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
-    ABSOLUTE_FIELD_NUMBER: _ClassVar[int]
-    THRESH_FIELD_NUMBER: _ClassVar[int]
-    RANDOM_FIELD_NUMBER: _ClassVar[int]
-    BIASES_FIELD_NUMBER: _ClassVar[int]
-    SOFTMAX_TREE_FIELD_NUMBER: _ClassVar[int]
-    CLASS_MAP_FIELD_NUMBER: _ClassVar[int]
-    side: int
-    num_class: int
-    bias_match: int
-    coords: int
-    num: int
-    softmax: int
-    jitter: float
-    rescore: int
-    object_scale: float
-    class_scale: float
-    noobject_scale: float
-    coord_scale: float
-    absolute: int
-    thresh: float
-    random: int
-    biases: _containers.RepeatedScalarFieldContainer[float]
-    softmax_tree: str
-    class_map: str
-    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., bias_match: _Optional[int] = ..., coords: _Optional[int] = ..., num: _Optional[int] = ..., softmax: _Optional[int] = ..., jitter: _Optional[float] = ..., rescore: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., absolute: _Optional[int] = ..., thresh: _Optional[float] = ..., random: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., softmax_tree: _Optional[str] = ..., class_map: _Optional[str] = ...) -> None: ...
+class LabelMapItem(_message.Message):
+    __slots__ = ("name", "label", "display_name")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    label: int
+    display_name: str
+    def __init__(self, name: _Optional[str] = ..., label: _Optional[int] = ..., display_name: _Optional[str] = ...) -> None: ...
 
-class ReorgParameter(_message.Message):
-    __slots__ = ("stride", "reverse")
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    REVERSE_FIELD_NUMBER: _ClassVar[int]
-    stride: int
-    reverse: bool
-    def __init__(self, stride: _Optional[int] = ..., reverse: bool = ...) -> None: ...
+class LabelMap(_message.Message):
+    __slots__ = ("item",)
+    ITEM_FIELD_NUMBER: _ClassVar[int]
+    item: _containers.RepeatedCompositeFieldContainer[LabelMapItem]
+    def __init__(self, item: _Optional[_Iterable[_Union[LabelMapItem, _Mapping]]] = ...) -> None: ...
 
-class YoloDetectionOutputParameter(_message.Message):
-    __slots__ = ("side", "num_classes", "num_box", "coords", "confidence_threshold", "nms_threshold", "biases", "label_map_file")
-    SIDE_FIELD_NUMBER: _ClassVar[int]
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
-    COORDS_FIELD_NUMBER: _ClassVar[int]
-    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    BIASES_FIELD_NUMBER: _ClassVar[int]
-    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
-    side: int
-    num_classes: int
-    num_box: int
-    coords: int
-    confidence_threshold: float
-    nms_threshold: float
-    biases: _containers.RepeatedScalarFieldContainer[float]
-    label_map_file: str
-    def __init__(self, side: _Optional[int] = ..., num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., coords: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., label_map_file: _Optional[str] = ...) -> None: ...
-
-class Yolov3Parameter(_message.Message):
-    __slots__ = ("side", "num_class", "num", "object_scale", "class_scale", "noobject_scale", "coord_scale", "thresh", "anchors_scale", "biases", "mask", "use_logic_gradient", "use_focal_loss", "iou_loss", "iou_normalizer", "iou_thresh", "max_delta", "accumulate", "label_smooth_eps")
-    class IOU_LOSS(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class EmitConstraint(_message.Message):
+    __slots__ = ("emit_type", "emit_overlap")
+    class EmitType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
-        IOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
-        GIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
-        MSE: _ClassVar[Yolov3Parameter.IOU_LOSS]
-        DIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
-        CIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
-    IOU: Yolov3Parameter.IOU_LOSS
-    GIOU: Yolov3Parameter.IOU_LOSS
-    MSE: Yolov3Parameter.IOU_LOSS
-    DIOU: Yolov3Parameter.IOU_LOSS
-    CIOU: Yolov3Parameter.IOU_LOSS
-    SIDE_FIELD_NUMBER: _ClassVar[int]
-    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
-    NUM_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
-    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
-    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
-    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
-    THRESH_FIELD_NUMBER: _ClassVar[int]
-    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
-    BIASES_FIELD_NUMBER: _ClassVar[int]
-    MASK_FIELD_NUMBER: _ClassVar[int]
-    USE_LOGIC_GRADIENT_FIELD_NUMBER: _ClassVar[int]
-    USE_FOCAL_LOSS_FIELD_NUMBER: _ClassVar[int]
-    IOU_LOSS_FIELD_NUMBER: _ClassVar[int]
-    IOU_NORMALIZER_FIELD_NUMBER: _ClassVar[int]
-    IOU_THRESH_FIELD_NUMBER: _ClassVar[int]
-    MAX_DELTA_FIELD_NUMBER: _ClassVar[int]
-    ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
-    LABEL_SMOOTH_EPS_FIELD_NUMBER: _ClassVar[int]
-    side: int
-    num_class: int
-    num: int
-    object_scale: float
-    class_scale: float
-    noobject_scale: float
-    coord_scale: float
-    thresh: float
-    anchors_scale: int
-    biases: _containers.RepeatedScalarFieldContainer[float]
-    mask: _containers.RepeatedScalarFieldContainer[int]
-    use_logic_gradient: bool
-    use_focal_loss: bool
-    iou_loss: Yolov3Parameter.IOU_LOSS
-    iou_normalizer: float
-    iou_thresh: float
-    max_delta: float
-    accumulate: bool
-    label_smooth_eps: float
-    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., num: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., thresh: _Optional[float] = ..., anchors_scale: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., mask: _Optional[_Iterable[int]] = ..., use_logic_gradient: bool = ..., use_focal_loss: bool = ..., iou_loss: _Optional[_Union[Yolov3Parameter.IOU_LOSS, str]] = ..., iou_normalizer: _Optional[float] = ..., iou_thresh: _Optional[float] = ..., max_delta: _Optional[float] = ..., accumulate: bool = ..., label_smooth_eps: _Optional[float] = ...) -> None: ...
+        CENTER: _ClassVar[EmitConstraint.EmitType]
+        MIN_OVERLAP: _ClassVar[EmitConstraint.EmitType]
+    CENTER: EmitConstraint.EmitType
+    MIN_OVERLAP: EmitConstraint.EmitType
+    EMIT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    EMIT_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    emit_type: EmitConstraint.EmitType
+    emit_overlap: float
+    def __init__(self, emit_type: _Optional[_Union[EmitConstraint.EmitType, str]] = ..., emit_overlap: _Optional[float] = ...) -> None: ...
 
-class Yolov3DetectionOutputParameter(_message.Message):
-    __slots__ = ("num_classes", "num_box", "confidence_threshold", "nms_threshold", "biases", "anchors_scale", "mask_group_num", "mask", "gaussian_box")
+class NormalizedBBox(_message.Message):
+    __slots__ = ("xmin", "ymin", "xmax", "ymax", "label", "difficult", "score", "size")
+    XMIN_FIELD_NUMBER: _ClassVar[int]
+    YMIN_FIELD_NUMBER: _ClassVar[int]
+    XMAX_FIELD_NUMBER: _ClassVar[int]
+    YMAX_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    DIFFICULT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    xmin: float
+    ymin: float
+    xmax: float
+    ymax: float
+    label: int
+    difficult: bool
+    score: float
+    size: float
+    def __init__(self, xmin: _Optional[float] = ..., ymin: _Optional[float] = ..., xmax: _Optional[float] = ..., ymax: _Optional[float] = ..., label: _Optional[int] = ..., difficult: bool = ..., score: _Optional[float] = ..., size: _Optional[float] = ...) -> None: ...
+
+class Annotation(_message.Message):
+    __slots__ = ("instance_id", "bbox")
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    BBOX_FIELD_NUMBER: _ClassVar[int]
+    instance_id: int
+    bbox: NormalizedBBox
+    def __init__(self, instance_id: _Optional[int] = ..., bbox: _Optional[_Union[NormalizedBBox, _Mapping]] = ...) -> None: ...
+
+class AnnotationGroup(_message.Message):
+    __slots__ = ("group_label", "annotation")
+    GROUP_LABEL_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATION_FIELD_NUMBER: _ClassVar[int]
+    group_label: int
+    annotation: _containers.RepeatedCompositeFieldContainer[Annotation]
+    def __init__(self, group_label: _Optional[int] = ..., annotation: _Optional[_Iterable[_Union[Annotation, _Mapping]]] = ...) -> None: ...
+
+class AnnotatedDatum(_message.Message):
+    __slots__ = ("datum", "type", "annotation_group")
+    class AnnotationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        BBOX: _ClassVar[AnnotatedDatum.AnnotationType]
+    BBOX: AnnotatedDatum.AnnotationType
+    DATUM_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATION_GROUP_FIELD_NUMBER: _ClassVar[int]
+    datum: Datum
+    type: AnnotatedDatum.AnnotationType
+    annotation_group: _containers.RepeatedCompositeFieldContainer[AnnotationGroup]
+    def __init__(self, datum: _Optional[_Union[Datum, _Mapping]] = ..., type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ..., annotation_group: _Optional[_Iterable[_Union[AnnotationGroup, _Mapping]]] = ...) -> None: ...
+
+class ResizeParameter(_message.Message):
+    __slots__ = ("prob", "resize_mode", "height", "width", "height_scale", "width_scale", "pad_mode", "pad_value", "interp_mode")
+    class Resize_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WARP: _ClassVar[ResizeParameter.Resize_mode]
+        FIT_SMALL_SIZE: _ClassVar[ResizeParameter.Resize_mode]
+        FIT_LARGE_SIZE_AND_PAD: _ClassVar[ResizeParameter.Resize_mode]
+    WARP: ResizeParameter.Resize_mode
+    FIT_SMALL_SIZE: ResizeParameter.Resize_mode
+    FIT_LARGE_SIZE_AND_PAD: ResizeParameter.Resize_mode
+    class Pad_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CONSTANT: _ClassVar[ResizeParameter.Pad_mode]
+        MIRRORED: _ClassVar[ResizeParameter.Pad_mode]
+        REPEAT_NEAREST: _ClassVar[ResizeParameter.Pad_mode]
+    CONSTANT: ResizeParameter.Pad_mode
+    MIRRORED: ResizeParameter.Pad_mode
+    REPEAT_NEAREST: ResizeParameter.Pad_mode
+    class Interp_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        LINEAR: _ClassVar[ResizeParameter.Interp_mode]
+        AREA: _ClassVar[ResizeParameter.Interp_mode]
+        NEAREST: _ClassVar[ResizeParameter.Interp_mode]
+        CUBIC: _ClassVar[ResizeParameter.Interp_mode]
+        LANCZOS4: _ClassVar[ResizeParameter.Interp_mode]
+    LINEAR: ResizeParameter.Interp_mode
+    AREA: ResizeParameter.Interp_mode
+    NEAREST: ResizeParameter.Interp_mode
+    CUBIC: ResizeParameter.Interp_mode
+    LANCZOS4: ResizeParameter.Interp_mode
+    PROB_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_MODE_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_SCALE_FIELD_NUMBER: _ClassVar[int]
+    PAD_MODE_FIELD_NUMBER: _ClassVar[int]
+    PAD_VALUE_FIELD_NUMBER: _ClassVar[int]
+    INTERP_MODE_FIELD_NUMBER: _ClassVar[int]
+    prob: float
+    resize_mode: ResizeParameter.Resize_mode
+    height: int
+    width: int
+    height_scale: int
+    width_scale: int
+    pad_mode: ResizeParameter.Pad_mode
+    pad_value: _containers.RepeatedScalarFieldContainer[float]
+    interp_mode: _containers.RepeatedScalarFieldContainer[ResizeParameter.Interp_mode]
+    def __init__(self, prob: _Optional[float] = ..., resize_mode: _Optional[_Union[ResizeParameter.Resize_mode, str]] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., height_scale: _Optional[int] = ..., width_scale: _Optional[int] = ..., pad_mode: _Optional[_Union[ResizeParameter.Pad_mode, str]] = ..., pad_value: _Optional[_Iterable[float]] = ..., interp_mode: _Optional[_Iterable[_Union[ResizeParameter.Interp_mode, str]]] = ...) -> None: ...
+
+class ExpansionParameter(_message.Message):
+    __slots__ = ("prob", "max_expand_ratio")
+    PROB_FIELD_NUMBER: _ClassVar[int]
+    MAX_EXPAND_RATIO_FIELD_NUMBER: _ClassVar[int]
+    prob: float
+    max_expand_ratio: float
+    def __init__(self, prob: _Optional[float] = ..., max_expand_ratio: _Optional[float] = ...) -> None: ...
+
+class DetectionEvaluateParameter(_message.Message):
+    __slots__ = ("num_classes", "background_label_id", "overlap_threshold", "evaluate_difficult_gt", "name_size_file", "resize_param", "ap_version")
     NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
-    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    BIASES_FIELD_NUMBER: _ClassVar[int]
-    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
-    MASK_GROUP_NUM_FIELD_NUMBER: _ClassVar[int]
-    MASK_FIELD_NUMBER: _ClassVar[int]
-    GAUSSIAN_BOX_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    EVALUATE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
+    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    AP_VERSION_FIELD_NUMBER: _ClassVar[int]
     num_classes: int
-    num_box: int
-    confidence_threshold: float
-    nms_threshold: float
-    biases: _containers.RepeatedScalarFieldContainer[float]
-    anchors_scale: _containers.RepeatedScalarFieldContainer[int]
-    mask_group_num: int
-    mask: _containers.RepeatedScalarFieldContainer[int]
-    gaussian_box: bool
-    def __init__(self, num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., anchors_scale: _Optional[_Iterable[int]] = ..., mask_group_num: _Optional[int] = ..., mask: _Optional[_Iterable[int]] = ..., gaussian_box: bool = ...) -> None: ...
+    background_label_id: int
+    overlap_threshold: float
+    evaluate_difficult_gt: bool
+    name_size_file: str
+    resize_param: ResizeParameter
+    ap_version: str
+    def __init__(self, num_classes: _Optional[int] = ..., background_label_id: _Optional[int] = ..., overlap_threshold: _Optional[float] = ..., evaluate_difficult_gt: bool = ..., name_size_file: _Optional[str] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ..., ap_version: _Optional[str] = ...) -> None: ...
+
+class SaveOutputParameter(_message.Message):
+    __slots__ = ("output_directory", "output_name_prefix", "output_format", "label_map_file", "name_size_file", "num_test_image", "resize_param")
+    OUTPUT_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_NAME_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
+    NUM_TEST_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    output_directory: str
+    output_name_prefix: str
+    output_format: str
+    label_map_file: str
+    name_size_file: str
+    num_test_image: int
+    resize_param: ResizeParameter
+    def __init__(self, output_directory: _Optional[str] = ..., output_name_prefix: _Optional[str] = ..., output_format: _Optional[str] = ..., label_map_file: _Optional[str] = ..., name_size_file: _Optional[str] = ..., num_test_image: _Optional[int] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ...) -> None: ...
+
+class VideoDataParameter(_message.Message):
+    __slots__ = ("video_type", "device_id", "video_file", "skip_frames", "source", "batch_size", "root_folder", "shuffle", "new_height", "new_width", "new_length", "num_segments", "modality", "name_pattern", "grayscale", "sampling_rate", "use_image", "use_temporal_jitter")
+    class VideoType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WEBCAM: _ClassVar[VideoDataParameter.VideoType]
+        VIDEO: _ClassVar[VideoDataParameter.VideoType]
+    WEBCAM: VideoDataParameter.VideoType
+    VIDEO: VideoDataParameter.VideoType
+    class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        RGB: _ClassVar[VideoDataParameter.Modality]
+        FLOW: _ClassVar[VideoDataParameter.Modality]
+    RGB: VideoDataParameter.Modality
+    FLOW: VideoDataParameter.Modality
+    VIDEO_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    VIDEO_FILE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FRAMES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    NEW_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    NUM_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    MODALITY_FIELD_NUMBER: _ClassVar[int]
+    NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    GRAYSCALE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_RATE_FIELD_NUMBER: _ClassVar[int]
+    USE_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    USE_TEMPORAL_JITTER_FIELD_NUMBER: _ClassVar[int]
+    video_type: VideoDataParameter.VideoType
+    device_id: int
+    video_file: str
+    skip_frames: int
+    source: str
+    batch_size: int
+    root_folder: str
+    shuffle: bool
+    new_height: int
+    new_width: int
+    new_length: int
+    num_segments: int
+    modality: VideoDataParameter.Modality
+    name_pattern: str
+    grayscale: bool
+    sampling_rate: int
+    use_image: bool
+    use_temporal_jitter: bool
+    def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ..., source: _Optional[str] = ..., batch_size: _Optional[int] = ..., root_folder: _Optional[str] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., new_length: _Optional[int] = ..., num_segments: _Optional[int] = ..., modality: _Optional[_Union[VideoDataParameter.Modality, str]] = ..., name_pattern: _Optional[str] = ..., grayscale: bool = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ...) -> None: ...
+
+class ProposalTargetParameter(_message.Message):
+    __slots__ = ("num_classes", "batch_size", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo", "bbox_mean", "bbox_std", "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width", "img_height", "iou_weighted", "bbox_thr_lw", "bbox_thr_hg", "pickup_discard", "append_gtbox")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    FG_THRESH_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_HI_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_LO_FIELD_NUMBER: _ClassVar[int]
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    CLS_NUM_FIELD_NUMBER: _ClassVar[int]
+    NUM_IMG_PER_BATCH_FIELD_NUMBER: _ClassVar[int]
+    FG_THR_FIELD_NUMBER: _ClassVar[int]
+    BG_THR_HG_FIELD_NUMBER: _ClassVar[int]
+    BG_THR_LW_FIELD_NUMBER: _ClassVar[int]
+    IMG_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    IMG_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    IOU_WEIGHTED_FIELD_NUMBER: _ClassVar[int]
+    BBOX_THR_LW_FIELD_NUMBER: _ClassVar[int]
+    BBOX_THR_HG_FIELD_NUMBER: _ClassVar[int]
+    PICKUP_DISCARD_FIELD_NUMBER: _ClassVar[int]
+    APPEND_GTBOX_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    batch_size: int
+    fg_fraction: float
+    fg_thresh: float
+    bg_thresh_hi: float
+    bg_thresh_lo: float
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    cls_num: int
+    num_img_per_batch: int
+    fg_thr: float
+    bg_thr_hg: float
+    bg_thr_lw: float
+    img_width: int
+    img_height: int
+    iou_weighted: bool
+    bbox_thr_lw: float
+    bbox_thr_hg: float
+    pickup_discard: bool
+    append_gtbox: bool
+    def __init__(self, num_classes: _Optional[int] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., fg_thresh: _Optional[float] = ..., bg_thresh_hi: _Optional[float] = ..., bg_thresh_lo: _Optional[float] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ..., cls_num: _Optional[int] = ..., num_img_per_batch: _Optional[int] = ..., fg_thr: _Optional[float] = ..., bg_thr_hg: _Optional[float] = ..., bg_thr_lw: _Optional[float] = ..., img_width: _Optional[int] = ..., img_height: _Optional[int] = ..., iou_weighted: bool = ..., bbox_thr_lw: _Optional[float] = ..., bbox_thr_hg: _Optional[float] = ..., pickup_discard: bool = ..., append_gtbox: bool = ...) -> None: ...
+
+class LstmParameter(_message.Message):
+    __slots__ = ("num_output", "clipping_threshold", "weight_filler", "bias_filler", "batch_size")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    CLIPPING_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    clipping_threshold: float
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    batch_size: int
+    def __init__(self, num_output: _Optional[int] = ..., clipping_threshold: _Optional[float] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., batch_size: _Optional[int] = ...) -> None: ...
+
+class ReverseParameter(_message.Message):
+    __slots__ = ("axis",)
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    axis: int
+    def __init__(self, axis: _Optional[int] = ...) -> None: ...
+
+class SeLuParameter(_message.Message):
+    __slots__ = ("alpha",)
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    alpha: float
+    def __init__(self, alpha: _Optional[float] = ..., **kwargs) -> None: ...
+
+class SeLuDropoutParameter(_message.Message):
+    __slots__ = ("dropout_ratio", "alpha")
+    DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    dropout_ratio: float
+    alpha: float
+    def __init__(self, dropout_ratio: _Optional[float] = ..., alpha: _Optional[float] = ...) -> None: ...
+
+class TransposeParameter(_message.Message):
+    __slots__ = ("dim",)
+    DIM_FIELD_NUMBER: _ClassVar[int]
+    dim: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, dim: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class UnpoolingParameter(_message.Message):
+    __slots__ = ("unpool", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w", "unpool_size", "unpool_h", "unpool_w")
+    class UnpoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        MAX: _ClassVar[UnpoolingParameter.UnpoolMethod]
+        AVE: _ClassVar[UnpoolingParameter.UnpoolMethod]
+        TILE: _ClassVar[UnpoolingParameter.UnpoolMethod]
+    MAX: UnpoolingParameter.UnpoolMethod
+    AVE: UnpoolingParameter.UnpoolMethod
+    TILE: UnpoolingParameter.UnpoolMethod
+    UNPOOL_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
+    PAD_FIELD_NUMBER: _ClassVar[int]
+    PAD_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_W_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_H_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_W_FIELD_NUMBER: _ClassVar[int]
+    unpool: UnpoolingParameter.UnpoolMethod
+    kernel_size: int
+    kernel_h: int
+    kernel_w: int
+    stride: int
+    stride_h: int
+    stride_w: int
+    pad: int
+    pad_h: int
+    pad_w: int
+    unpool_size: int
+    unpool_h: int
+    unpool_w: int
+    def __init__(self, unpool: _Optional[_Union[UnpoolingParameter.UnpoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., unpool_size: _Optional[int] = ..., unpool_h: _Optional[int] = ..., unpool_w: _Optional[int] = ...) -> None: ...
+
+class DenseCRFParameter(_message.Message):
+    __slots__ = ("max_iter", "pos_xy_std", "pos_w", "bi_xy_std", "bi_rgb_std", "bi_w", "output_probability")
+    MAX_ITER_FIELD_NUMBER: _ClassVar[int]
+    POS_XY_STD_FIELD_NUMBER: _ClassVar[int]
+    POS_W_FIELD_NUMBER: _ClassVar[int]
+    BI_XY_STD_FIELD_NUMBER: _ClassVar[int]
+    BI_RGB_STD_FIELD_NUMBER: _ClassVar[int]
+    BI_W_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    max_iter: int
+    pos_xy_std: _containers.RepeatedScalarFieldContainer[float]
+    pos_w: _containers.RepeatedScalarFieldContainer[float]
+    bi_xy_std: _containers.RepeatedScalarFieldContainer[float]
+    bi_rgb_std: _containers.RepeatedScalarFieldContainer[float]
+    bi_w: _containers.RepeatedScalarFieldContainer[float]
+    output_probability: bool
+    def __init__(self, max_iter: _Optional[int] = ..., pos_xy_std: _Optional[_Iterable[float]] = ..., pos_w: _Optional[_Iterable[float]] = ..., bi_xy_std: _Optional[_Iterable[float]] = ..., bi_rgb_std: _Optional[_Iterable[float]] = ..., bi_w: _Optional[_Iterable[float]] = ..., output_probability: bool = ...) -> None: ...
+
+class MatWriteParameter(_message.Message):
+    __slots__ = ("prefix", "source", "strip", "period")
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STRIP_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    source: str
+    strip: int
+    period: int
+    def __init__(self, prefix: _Optional[str] = ..., source: _Optional[str] = ..., strip: _Optional[int] = ..., period: _Optional[int] = ...) -> None: ...
+
+class MultiStageMeanfieldParameter(_message.Message):
+    __slots__ = ("num_iterations", "theta_alpha", "theta_beta", "theta_gamma", "spatial_filter_weight", "bilateral_filter_weight", "compatibility_mode", "threshold")
+    class Compatibility(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        POTTS: _ClassVar[MultiStageMeanfieldParameter.Compatibility]
+    POTTS: MultiStageMeanfieldParameter.Compatibility
+    NUM_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    THETA_ALPHA_FIELD_NUMBER: _ClassVar[int]
+    THETA_BETA_FIELD_NUMBER: _ClassVar[int]
+    THETA_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    BILATERAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    COMPATIBILITY_MODE_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    num_iterations: int
+    theta_alpha: float
+    theta_beta: float
+    theta_gamma: float
+    spatial_filter_weight: float
+    bilateral_filter_weight: float
+    compatibility_mode: MultiStageMeanfieldParameter.Compatibility
+    threshold: float
+    def __init__(self, num_iterations: _Optional[int] = ..., theta_alpha: _Optional[float] = ..., theta_beta: _Optional[float] = ..., theta_gamma: _Optional[float] = ..., spatial_filter_weight: _Optional[float] = ..., bilateral_filter_weight: _Optional[float] = ..., compatibility_mode: _Optional[_Union[MultiStageMeanfieldParameter.Compatibility, str]] = ..., threshold: _Optional[float] = ...) -> None: ...
+
+class BiasChannelParameter(_message.Message):
+    __slots__ = ("bg_bias", "fg_bias", "ignore_label", "label_type", "background_label")
+    class LabelType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        IMAGE: _ClassVar[BiasChannelParameter.LabelType]
+        PIXEL: _ClassVar[BiasChannelParameter.LabelType]
+    IMAGE: BiasChannelParameter.LabelType
+    PIXEL: BiasChannelParameter.LabelType
+    BG_BIAS_FIELD_NUMBER: _ClassVar[int]
+    FG_BIAS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    LABEL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_FIELD_NUMBER: _ClassVar[int]
+    bg_bias: float
+    fg_bias: float
+    ignore_label: _containers.RepeatedScalarFieldContainer[int]
+    label_type: BiasChannelParameter.LabelType
+    background_label: int
+    def __init__(self, bg_bias: _Optional[float] = ..., fg_bias: _Optional[float] = ..., ignore_label: _Optional[_Iterable[int]] = ..., label_type: _Optional[_Union[BiasChannelParameter.LabelType, str]] = ..., background_label: _Optional[int] = ...) -> None: ...
+
+class UniqueLabelParameter(_message.Message):
+    __slots__ = ("max_labels", "ignore_label", "force_label")
+    MAX_LABELS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    FORCE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    max_labels: int
+    ignore_label: _containers.RepeatedScalarFieldContainer[int]
+    force_label: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, max_labels: _Optional[int] = ..., ignore_label: _Optional[_Iterable[int]] = ..., force_label: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class ScalarParameter(_message.Message):
+    __slots__ = ("axis",)
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    axis: int
+    def __init__(self, axis: _Optional[int] = ...) -> None: ...
+
+class CoSDataParameter(_message.Message):
+    __slots__ = ("batch_size", "top", "source")
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    batch_size: int
+    top: _containers.RepeatedCompositeFieldContainer[CoSTop]
+    source: str
+    def __init__(self, batch_size: _Optional[int] = ..., top: _Optional[_Iterable[_Union[CoSTop, _Mapping]]] = ..., source: _Optional[str] = ...) -> None: ...
+
+class CoSTop(_message.Message):
+    __slots__ = ("name", "type", "channels", "height", "width", "out_channels", "out_height", "out_width", "sample_num_axes", "transpose", "transform_param")
+    class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STRING: _ClassVar[CoSTop.DataType]
+        INT: _ClassVar[CoSTop.DataType]
+        FLOAT: _ClassVar[CoSTop.DataType]
+        INT_ARRAY: _ClassVar[CoSTop.DataType]
+        FLOAT_ARRAY: _ClassVar[CoSTop.DataType]
+        RAW_IMAGE: _ClassVar[CoSTop.DataType]
+        ENCODED_IMAGE: _ClassVar[CoSTop.DataType]
+        ENCODED_IMAGE_WITH_DIM: _ClassVar[CoSTop.DataType]
+    STRING: CoSTop.DataType
+    INT: CoSTop.DataType
+    FLOAT: CoSTop.DataType
+    INT_ARRAY: CoSTop.DataType
+    FLOAT_ARRAY: CoSTop.DataType
+    RAW_IMAGE: CoSTop.DataType
+    ENCODED_IMAGE: CoSTop.DataType
+    ENCODED_IMAGE_WITH_DIM: CoSTop.DataType
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    OUT_CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    OUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    OUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_NUM_AXES_FIELD_NUMBER: _ClassVar[int]
+    TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: CoSTop.DataType
+    channels: int
+    height: int
+    width: int
+    out_channels: int
+    out_height: int
+    out_width: int
+    sample_num_axes: int
+    transpose: bool
+    transform_param: TransformationParameter
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[CoSTop.DataType, str]] = ..., channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., out_channels: _Optional[int] = ..., out_height: _Optional[int] = ..., out_width: _Optional[int] = ..., sample_num_axes: _Optional[int] = ..., transpose: bool = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ...) -> None: ...
+
+class SqueezeParameter(_message.Message):
+    __slots__ = ("axis",)
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    axis: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, axis: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PaddingParameter(_message.Message):
+    __slots__ = ("pad_l", "pad_r", "pad_t", "pad_b", "value", "pad_beg", "pad_end")
+    PAD_L_FIELD_NUMBER: _ClassVar[int]
+    PAD_R_FIELD_NUMBER: _ClassVar[int]
+    PAD_T_FIELD_NUMBER: _ClassVar[int]
+    PAD_B_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    PAD_BEG_FIELD_NUMBER: _ClassVar[int]
+    PAD_END_FIELD_NUMBER: _ClassVar[int]
+    pad_l: int
+    pad_r: int
+    pad_t: int
+    pad_b: int
+    value: float
+    pad_beg: int
+    pad_end: int
+    def __init__(self, pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ..., value: _Optional[float] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ...) -> None: ...
+
+class RunOrigin(_message.Message):
+    __slots__ = ("id", "began")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BEGAN_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    began: int
+    def __init__(self, id: _Optional[str] = ..., began: _Optional[int] = ...) -> None: ...
+
+class ResumeState(_message.Message):
+    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision", "data", "algorithm")
+    SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_HASH_FIELD_NUMBER: _ClassVar[int]
+    RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
+    LOSS_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    CARRIED_FIELD_NUMBER: _ClassVar[int]
+    BEST_VALUE_FIELD_NUMBER: _ClassVar[int]
+    BEST_ITERATION_FIELD_NUMBER: _ClassVar[int]
+    TESTS_SINCE_BEST_FIELD_NUMBER: _ClassVar[int]
+    JUDGED_ITERATION_FIELD_NUMBER: _ClassVar[int]
+    AVERAGE_FIELD_NUMBER: _ClassVar[int]
+    RATE_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    FORGIVEN_FIELD_NUMBER: _ClassVar[int]
+    LOSS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    LOSS_SCALE_GOOD_FIELD_NUMBER: _ClassVar[int]
+    PRECISION_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    solver_type: str
+    config_hash: str
+    random_seed: int
+    loss_window: _containers.RepeatedScalarFieldContainer[float]
+    source: _containers.RepeatedCompositeFieldContainer[SourcePosition]
+    carried: _containers.RepeatedCompositeFieldContainer[CarriedState]
+    best_value: float
+    best_iteration: int
+    tests_since_best: int
+    judged_iteration: int
+    average: _containers.RepeatedCompositeFieldContainer[BlobProto]
+    rate_factor: float
+    forgiven: int
+    loss_scale: float
+    loss_scale_good: int
+    precision: str
+    data: _containers.RepeatedCompositeFieldContainer[DataFact]
+    algorithm: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataFact, _Mapping]]] = ..., algorithm: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CarriedState(_message.Message):
+    __slots__ = ("net", "layer", "blob")
+    NET_FIELD_NUMBER: _ClassVar[int]
+    LAYER_FIELD_NUMBER: _ClassVar[int]
+    BLOB_FIELD_NUMBER: _ClassVar[int]
+    net: str
+    layer: str
+    blob: _containers.RepeatedCompositeFieldContainer[BlobProto]
+    def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., blob: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ...) -> None: ...
+
+class DataFact(_message.Message):
+    __slots__ = ("net", "layer", "name", "value")
+    NET_FIELD_NUMBER: _ClassVar[int]
+    LAYER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    net: str
+    layer: str
+    name: str
+    value: str
+    def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class SourcePosition(_message.Message):
+    __slots__ = ("net", "layer", "samples")
+    NET_FIELD_NUMBER: _ClassVar[int]
+    LAYER_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    net: str
+    layer: str
+    samples: int
+    def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., samples: _Optional[int] = ...) -> None: ...
+
+class GradientScalerParameter(_message.Message):
+    __slots__ = ("lower_bound", "upper_bound", "alpha", "max_iter", "threshold_iter")
+    LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    MAX_ITER_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_ITER_FIELD_NUMBER: _ClassVar[int]
+    lower_bound: float
+    upper_bound: float
+    alpha: float
+    max_iter: float
+    threshold_iter: int
+    def __init__(self, lower_bound: _Optional[float] = ..., upper_bound: _Optional[float] = ..., alpha: _Optional[float] = ..., max_iter: _Optional[float] = ..., threshold_iter: _Optional[int] = ...) -> None: ...
+
+class EntropyParameter(_message.Message):
+    __slots__ = ("threshold", "ignore_label", "iterations_num")
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_NUM_FIELD_NUMBER: _ClassVar[int]
+    threshold: float
+    ignore_label: int
+    iterations_num: int
+    def __init__(self, threshold: _Optional[float] = ..., ignore_label: _Optional[int] = ..., iterations_num: _Optional[int] = ...) -> None: ...
+
+class MMDParameter(_message.Message):
+    __slots__ = ("kernel_num", "kernel_mul", "fix_gamma")
+    KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
+    FIX_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    kernel_num: int
+    kernel_mul: float
+    fix_gamma: bool
+    def __init__(self, kernel_num: _Optional[int] = ..., kernel_mul: _Optional[float] = ..., fix_gamma: bool = ...) -> None: ...
+
+class JMMDParameter(_message.Message):
+    __slots__ = ("kernel_num", "sigma", "label_kernel_mul", "label_kernel_num", "kernel_mul", "fix_gamma", "auto_sigma")
+    KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
+    SIGMA_FIELD_NUMBER: _ClassVar[int]
+    LABEL_KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
+    LABEL_KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
+    FIX_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    AUTO_SIGMA_FIELD_NUMBER: _ClassVar[int]
+    kernel_num: int
+    sigma: float
+    label_kernel_mul: float
+    label_kernel_num: int
+    kernel_mul: float
+    fix_gamma: bool
+    auto_sigma: bool
+    def __init__(self, kernel_num: _Optional[int] = ..., sigma: _Optional[float] = ..., label_kernel_mul: _Optional[float] = ..., label_kernel_num: _Optional[int] = ..., kernel_mul: _Optional[float] = ..., fix_gamma: bool = ..., auto_sigma: bool = ...) -> None: ...
+
+class SumPoolingParameter(_message.Message):
+    __slots__ = ("pool", "kernel_size", "stride", "pad", "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w", "global_pooling")
+    class PoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        MAX: _ClassVar[SumPoolingParameter.PoolMethod]
+        AVE: _ClassVar[SumPoolingParameter.PoolMethod]
+        STOCHASTIC: _ClassVar[SumPoolingParameter.PoolMethod]
+        SUM: _ClassVar[SumPoolingParameter.PoolMethod]
+    MAX: SumPoolingParameter.PoolMethod
+    AVE: SumPoolingParameter.PoolMethod
+    STOCHASTIC: SumPoolingParameter.PoolMethod
+    SUM: SumPoolingParameter.PoolMethod
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    PAD_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
+    PAD_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_W_FIELD_NUMBER: _ClassVar[int]
+    GLOBAL_POOLING_FIELD_NUMBER: _ClassVar[int]
+    pool: SumPoolingParameter.PoolMethod
+    kernel_size: int
+    stride: int
+    pad: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    global_pooling: bool
+    def __init__(self, pool: _Optional[_Union[SumPoolingParameter.PoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., stride: _Optional[int] = ..., pad: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., global_pooling: bool = ...) -> None: ...
+
+class NetvladParameter(_message.Message):
+    __slots__ = ("cluster_num", "local_dim", "vlad_dim", "weight_filler")
+    CLUSTER_NUM_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_DIM_FIELD_NUMBER: _ClassVar[int]
+    VLAD_DIM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    cluster_num: int
+    local_dim: int
+    vlad_dim: int
+    weight_filler: FillerParameter
+    def __init__(self, cluster_num: _Optional[int] = ..., local_dim: _Optional[int] = ..., vlad_dim: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
+
+class IntranormParameter(_message.Message):
+    __slots__ = ("cluster_num",)
+    CLUSTER_NUM_FIELD_NUMBER: _ClassVar[int]
+    cluster_num: int
+    def __init__(self, cluster_num: _Optional[int] = ...) -> None: ...
+
+class SquashParameter(_message.Message):
+    __slots__ = ("capsule_dim", "a")
+    CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    A_FIELD_NUMBER: _ClassVar[int]
+    capsule_dim: int
+    a: float
+    def __init__(self, capsule_dim: _Optional[int] = ..., a: _Optional[float] = ...) -> None: ...
+
+class CapsuleLenParameter(_message.Message):
+    __slots__ = ("num_class",)
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    num_class: int
+    def __init__(self, num_class: _Optional[int] = ...) -> None: ...
+
+class CapsuleMaskParameter(_message.Message):
+    __slots__ = ("class_num",)
+    CLASS_NUM_FIELD_NUMBER: _ClassVar[int]
+    class_num: int
+    def __init__(self, class_num: _Optional[int] = ...) -> None: ...
+
+class CapsuleReshapeParameter(_message.Message):
+    __slots__ = ("capsule_dim",)
+    CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    capsule_dim: int
+    def __init__(self, capsule_dim: _Optional[int] = ...) -> None: ...
+
+class CapsuleTransformParameter(_message.Message):
+    __slots__ = ("bias_term", "weight_filler", "bias_filler", "input_capsule_dim", "output_capsule_dim", "output_capsule_num")
+    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    INPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
+    bias_term: bool
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    input_capsule_dim: int
+    output_capsule_dim: int
+    output_capsule_num: int
+    def __init__(self, bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., input_capsule_dim: _Optional[int] = ..., output_capsule_dim: _Optional[int] = ..., output_capsule_num: _Optional[int] = ...) -> None: ...
+
+class CapsuleRoutingParameter(_message.Message):
+    __slots__ = ("weight_filler", "input_capsule_num", "output_capsule_dim", "output_capsule_num")
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    INPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
+    weight_filler: FillerParameter
+    input_capsule_num: int
+    output_capsule_dim: int
+    output_capsule_num: int
+    def __init__(self, weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., input_capsule_num: _Optional[int] = ..., output_capsule_dim: _Optional[int] = ..., output_capsule_num: _Optional[int] = ...) -> None: ...
+
+class CapsuleMarginParameter(_message.Message):
+    __slots__ = ("num_class", "m_upper_bound", "m_lower_bound", "axis")
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    M_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    M_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    num_class: int
+    m_upper_bound: float
+    m_lower_bound: float
+    axis: int
+    def __init__(self, num_class: _Optional[int] = ..., m_upper_bound: _Optional[float] = ..., m_lower_bound: _Optional[float] = ..., axis: _Optional[int] = ..., **kwargs) -> None: ...
 
 class BBoxRegParameter(_message.Message):
     __slots__ = ("bbox_mean", "bbox_std", "cls_aware")
@@ -3243,822 +3633,287 @@ class DetectionGroupAccuracyParameter(_message.Message):
     objectness: bool
     def __init__(self, cls_num: _Optional[int] = ..., field_h: _Optional[_Iterable[int]] = ..., field_w: _Optional[_Iterable[int]] = ..., stride: _Optional[int] = ..., field_whr: _Optional[float] = ..., field_xyr: _Optional[float] = ..., bg_threshold: _Optional[float] = ..., objectness: bool = ...) -> None: ...
 
-class LabelMapItem(_message.Message):
-    __slots__ = ("name", "label", "display_name")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    LABEL_FIELD_NUMBER: _ClassVar[int]
-    DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    label: int
-    display_name: str
-    def __init__(self, name: _Optional[str] = ..., label: _Optional[int] = ..., display_name: _Optional[str] = ...) -> None: ...
+class DomainTransformParameter(_message.Message):
+    __slots__ = ("num_iter", "spatial_sigma", "range_sigma", "min_weight")
+    NUM_ITER_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SIGMA_FIELD_NUMBER: _ClassVar[int]
+    RANGE_SIGMA_FIELD_NUMBER: _ClassVar[int]
+    MIN_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    num_iter: int
+    spatial_sigma: float
+    range_sigma: float
+    min_weight: float
+    def __init__(self, num_iter: _Optional[int] = ..., spatial_sigma: _Optional[float] = ..., range_sigma: _Optional[float] = ..., min_weight: _Optional[float] = ...) -> None: ...
 
-class LabelMap(_message.Message):
-    __slots__ = ("item",)
-    ITEM_FIELD_NUMBER: _ClassVar[int]
-    item: _containers.RepeatedCompositeFieldContainer[LabelMapItem]
-    def __init__(self, item: _Optional[_Iterable[_Union[LabelMapItem, _Mapping]]] = ...) -> None: ...
+class DetectNetClassMapping(_message.Message):
+    __slots__ = ("src", "dst")
+    SRC_FIELD_NUMBER: _ClassVar[int]
+    DST_FIELD_NUMBER: _ClassVar[int]
+    src: int
+    dst: int
+    def __init__(self, src: _Optional[int] = ..., dst: _Optional[int] = ...) -> None: ...
 
-class BBoxSampler(_message.Message):
-    __slots__ = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
-    MIN_SCALE_FIELD_NUMBER: _ClassVar[int]
-    MAX_SCALE_FIELD_NUMBER: _ClassVar[int]
-    MIN_ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
-    MAX_ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
-    min_scale: float
-    max_scale: float
-    min_aspect_ratio: float
-    max_aspect_ratio: float
-    def __init__(self, min_scale: _Optional[float] = ..., max_scale: _Optional[float] = ..., min_aspect_ratio: _Optional[float] = ..., max_aspect_ratio: _Optional[float] = ...) -> None: ...
-
-class SampleConstraint(_message.Message):
-    __slots__ = ("min_jaccard_overlap", "max_jaccard_overlap", "min_sample_coverage", "max_sample_coverage", "min_object_coverage", "max_object_coverage")
-    MIN_JACCARD_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    MAX_JACCARD_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    MIN_SAMPLE_COVERAGE_FIELD_NUMBER: _ClassVar[int]
-    MAX_SAMPLE_COVERAGE_FIELD_NUMBER: _ClassVar[int]
-    MIN_OBJECT_COVERAGE_FIELD_NUMBER: _ClassVar[int]
-    MAX_OBJECT_COVERAGE_FIELD_NUMBER: _ClassVar[int]
-    min_jaccard_overlap: float
-    max_jaccard_overlap: float
-    min_sample_coverage: float
-    max_sample_coverage: float
-    min_object_coverage: float
-    max_object_coverage: float
-    def __init__(self, min_jaccard_overlap: _Optional[float] = ..., max_jaccard_overlap: _Optional[float] = ..., min_sample_coverage: _Optional[float] = ..., max_sample_coverage: _Optional[float] = ..., min_object_coverage: _Optional[float] = ..., max_object_coverage: _Optional[float] = ...) -> None: ...
-
-class BatchSampler(_message.Message):
-    __slots__ = ("use_original_image", "sampler", "sample_constraint", "max_sample", "max_trials")
-    USE_ORIGINAL_IMAGE_FIELD_NUMBER: _ClassVar[int]
-    SAMPLER_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
-    MAX_SAMPLE_FIELD_NUMBER: _ClassVar[int]
-    MAX_TRIALS_FIELD_NUMBER: _ClassVar[int]
-    use_original_image: bool
-    sampler: BBoxSampler
-    sample_constraint: SampleConstraint
-    max_sample: int
-    max_trials: int
-    def __init__(self, use_original_image: bool = ..., sampler: _Optional[_Union[BBoxSampler, _Mapping]] = ..., sample_constraint: _Optional[_Union[SampleConstraint, _Mapping]] = ..., max_sample: _Optional[int] = ..., max_trials: _Optional[int] = ...) -> None: ...
-
-class EmitConstraint(_message.Message):
-    __slots__ = ("emit_type", "emit_overlap")
-    class EmitType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class DetectNetGroundTruthParameter(_message.Message):
+    __slots__ = ("stride", "scale_cvg", "gridbox_type", "max_cvg_len", "min_cvg_len", "coverage_type", "image_size_x", "image_size_y", "obj_norm", "crop_bboxes", "object_class")
+    class GridboxType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
-        CENTER: _ClassVar[EmitConstraint.EmitType]
-        MIN_OVERLAP: _ClassVar[EmitConstraint.EmitType]
-    CENTER: EmitConstraint.EmitType
-    MIN_OVERLAP: EmitConstraint.EmitType
-    EMIT_TYPE_FIELD_NUMBER: _ClassVar[int]
-    EMIT_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    emit_type: EmitConstraint.EmitType
-    emit_overlap: float
-    def __init__(self, emit_type: _Optional[_Union[EmitConstraint.EmitType, str]] = ..., emit_overlap: _Optional[float] = ...) -> None: ...
-
-class NormalizedBBox(_message.Message):
-    __slots__ = ("xmin", "ymin", "xmax", "ymax", "label", "difficult", "score", "size")
-    XMIN_FIELD_NUMBER: _ClassVar[int]
-    YMIN_FIELD_NUMBER: _ClassVar[int]
-    XMAX_FIELD_NUMBER: _ClassVar[int]
-    YMAX_FIELD_NUMBER: _ClassVar[int]
-    LABEL_FIELD_NUMBER: _ClassVar[int]
-    DIFFICULT_FIELD_NUMBER: _ClassVar[int]
-    SCORE_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    xmin: float
-    ymin: float
-    xmax: float
-    ymax: float
-    label: int
-    difficult: bool
-    score: float
-    size: float
-    def __init__(self, xmin: _Optional[float] = ..., ymin: _Optional[float] = ..., xmax: _Optional[float] = ..., ymax: _Optional[float] = ..., label: _Optional[int] = ..., difficult: bool = ..., score: _Optional[float] = ..., size: _Optional[float] = ...) -> None: ...
-
-class Annotation(_message.Message):
-    __slots__ = ("instance_id", "bbox")
-    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
-    BBOX_FIELD_NUMBER: _ClassVar[int]
-    instance_id: int
-    bbox: NormalizedBBox
-    def __init__(self, instance_id: _Optional[int] = ..., bbox: _Optional[_Union[NormalizedBBox, _Mapping]] = ...) -> None: ...
-
-class AnnotationGroup(_message.Message):
-    __slots__ = ("group_label", "annotation")
-    GROUP_LABEL_FIELD_NUMBER: _ClassVar[int]
-    ANNOTATION_FIELD_NUMBER: _ClassVar[int]
-    group_label: int
-    annotation: _containers.RepeatedCompositeFieldContainer[Annotation]
-    def __init__(self, group_label: _Optional[int] = ..., annotation: _Optional[_Iterable[_Union[Annotation, _Mapping]]] = ...) -> None: ...
-
-class AnnotatedDatum(_message.Message):
-    __slots__ = ("datum", "type", "annotation_group")
-    class AnnotationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        GRIDBOX_MAX: _ClassVar[DetectNetGroundTruthParameter.GridboxType]
+        GRIDBOX_MIN: _ClassVar[DetectNetGroundTruthParameter.GridboxType]
+    GRIDBOX_MAX: DetectNetGroundTruthParameter.GridboxType
+    GRIDBOX_MIN: DetectNetGroundTruthParameter.GridboxType
+    class CoverageType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
-        BBOX: _ClassVar[AnnotatedDatum.AnnotationType]
-    BBOX: AnnotatedDatum.AnnotationType
-    DATUM_FIELD_NUMBER: _ClassVar[int]
+        RECTANGULAR: _ClassVar[DetectNetGroundTruthParameter.CoverageType]
+    RECTANGULAR: DetectNetGroundTruthParameter.CoverageType
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_CVG_FIELD_NUMBER: _ClassVar[int]
+    GRIDBOX_TYPE_FIELD_NUMBER: _ClassVar[int]
+    MAX_CVG_LEN_FIELD_NUMBER: _ClassVar[int]
+    MIN_CVG_LEN_FIELD_NUMBER: _ClassVar[int]
+    COVERAGE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_SIZE_X_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_SIZE_Y_FIELD_NUMBER: _ClassVar[int]
+    OBJ_NORM_FIELD_NUMBER: _ClassVar[int]
+    CROP_BBOXES_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_CLASS_FIELD_NUMBER: _ClassVar[int]
+    stride: int
+    scale_cvg: float
+    gridbox_type: DetectNetGroundTruthParameter.GridboxType
+    max_cvg_len: int
+    min_cvg_len: int
+    coverage_type: DetectNetGroundTruthParameter.CoverageType
+    image_size_x: int
+    image_size_y: int
+    obj_norm: bool
+    crop_bboxes: bool
+    object_class: _containers.RepeatedCompositeFieldContainer[DetectNetClassMapping]
+    def __init__(self, stride: _Optional[int] = ..., scale_cvg: _Optional[float] = ..., gridbox_type: _Optional[_Union[DetectNetGroundTruthParameter.GridboxType, str]] = ..., max_cvg_len: _Optional[int] = ..., min_cvg_len: _Optional[int] = ..., coverage_type: _Optional[_Union[DetectNetGroundTruthParameter.CoverageType, str]] = ..., image_size_x: _Optional[int] = ..., image_size_y: _Optional[int] = ..., obj_norm: bool = ..., crop_bboxes: bool = ..., object_class: _Optional[_Iterable[_Union[DetectNetClassMapping, _Mapping]]] = ...) -> None: ...
+
+class DetectNetAugmentationParameter(_message.Message):
+    __slots__ = ("crop_prob", "shift_x", "shift_y", "scale_prob", "scale_min", "scale_max", "flip_prob", "rotation_prob", "max_rotate_degree", "hue_rotation_prob", "hue_rotation", "desaturation_prob", "desaturation_max")
+    CROP_PROB_FIELD_NUMBER: _ClassVar[int]
+    SHIFT_X_FIELD_NUMBER: _ClassVar[int]
+    SHIFT_Y_FIELD_NUMBER: _ClassVar[int]
+    SCALE_PROB_FIELD_NUMBER: _ClassVar[int]
+    SCALE_MIN_FIELD_NUMBER: _ClassVar[int]
+    SCALE_MAX_FIELD_NUMBER: _ClassVar[int]
+    FLIP_PROB_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_PROB_FIELD_NUMBER: _ClassVar[int]
+    MAX_ROTATE_DEGREE_FIELD_NUMBER: _ClassVar[int]
+    HUE_ROTATION_PROB_FIELD_NUMBER: _ClassVar[int]
+    HUE_ROTATION_FIELD_NUMBER: _ClassVar[int]
+    DESATURATION_PROB_FIELD_NUMBER: _ClassVar[int]
+    DESATURATION_MAX_FIELD_NUMBER: _ClassVar[int]
+    crop_prob: float
+    shift_x: int
+    shift_y: int
+    scale_prob: float
+    scale_min: float
+    scale_max: float
+    flip_prob: float
+    rotation_prob: float
+    max_rotate_degree: float
+    hue_rotation_prob: float
+    hue_rotation: float
+    desaturation_prob: float
+    desaturation_max: float
+    def __init__(self, crop_prob: _Optional[float] = ..., shift_x: _Optional[int] = ..., shift_y: _Optional[int] = ..., scale_prob: _Optional[float] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., flip_prob: _Optional[float] = ..., rotation_prob: _Optional[float] = ..., max_rotate_degree: _Optional[float] = ..., hue_rotation_prob: _Optional[float] = ..., hue_rotation: _Optional[float] = ..., desaturation_prob: _Optional[float] = ..., desaturation_max: _Optional[float] = ...) -> None: ...
+
+class CenterLossParameter(_message.Message):
+    __slots__ = ("num_output", "center_filler", "axis")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    CENTER_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    center_filler: FillerParameter
+    axis: int
+    def __init__(self, num_output: _Optional[int] = ..., center_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ...) -> None: ...
+
+class ChannelScaleParameter(_message.Message):
+    __slots__ = ("do_forward", "do_backward_feature", "do_backward_scale", "global_scale", "max_global_scale", "min_global_scale", "init_global_scale")
+    DO_FORWARD_FIELD_NUMBER: _ClassVar[int]
+    DO_BACKWARD_FEATURE_FIELD_NUMBER: _ClassVar[int]
+    DO_BACKWARD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MAX_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MIN_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    INIT_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    do_forward: bool
+    do_backward_feature: bool
+    do_backward_scale: bool
+    global_scale: bool
+    max_global_scale: float
+    min_global_scale: float
+    init_global_scale: float
+    def __init__(self, do_forward: bool = ..., do_backward_feature: bool = ..., do_backward_scale: bool = ..., global_scale: bool = ..., max_global_scale: _Optional[float] = ..., min_global_scale: _Optional[float] = ..., init_global_scale: _Optional[float] = ...) -> None: ...
+
+class FlipParameter(_message.Message):
+    __slots__ = ("flip_width", "flip_height")
+    FLIP_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    FLIP_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    flip_width: bool
+    flip_height: bool
+    def __init__(self, flip_width: bool = ..., flip_height: bool = ...) -> None: ...
+
+class GeneralContrastiveParameter(_message.Message):
+    __slots__ = ("positive_margin", "negative_margin", "positive_weight", "negative_weight", "normalize_negative", "positive_outlier_thresh", "square", "max_negative_only", "max_positive_only", "positive_first", "positive_upper_bound", "exp_negative_weight", "add_intra_mae", "max_negative_margin")
+    POSITIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_NEGATIVE_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_OUTLIER_THRESH_FIELD_NUMBER: _ClassVar[int]
+    SQUARE_FIELD_NUMBER: _ClassVar[int]
+    MAX_NEGATIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MAX_POSITIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_FIRST_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    EXP_NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    ADD_INTRA_MAE_FIELD_NUMBER: _ClassVar[int]
+    MAX_NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    positive_margin: float
+    negative_margin: float
+    positive_weight: float
+    negative_weight: float
+    normalize_negative: float
+    positive_outlier_thresh: float
+    square: bool
+    max_negative_only: bool
+    max_positive_only: bool
+    positive_first: bool
+    positive_upper_bound: float
+    exp_negative_weight: bool
+    add_intra_mae: bool
+    max_negative_margin: float
+    def __init__(self, positive_margin: _Optional[float] = ..., negative_margin: _Optional[float] = ..., positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., normalize_negative: _Optional[float] = ..., positive_outlier_thresh: _Optional[float] = ..., square: bool = ..., max_negative_only: bool = ..., max_positive_only: bool = ..., positive_first: bool = ..., positive_upper_bound: _Optional[float] = ..., exp_negative_weight: bool = ..., add_intra_mae: bool = ..., max_negative_margin: _Optional[float] = ...) -> None: ...
+
+class InnerDistanceParameter(_message.Message):
+    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "distance_type", "normalize", "update_center_only")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
+    DISTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_CENTER_ONLY_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    bias_term: bool
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    axis: int
+    transpose: bool
+    distance_type: str
+    normalize: bool
+    update_center_only: bool
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., distance_type: _Optional[str] = ..., normalize: bool = ..., update_center_only: bool = ...) -> None: ...
+
+class LabelSpecificAddParameter(_message.Message):
+    __slots__ = ("bias", "transform_test", "bias_base", "bias_gamma", "bias_power", "bias_min", "bias_max", "iteration")
+    BIAS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_TEST_FIELD_NUMBER: _ClassVar[int]
+    BIAS_BASE_FIELD_NUMBER: _ClassVar[int]
+    BIAS_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    BIAS_POWER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MIN_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MAX_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    bias: float
+    transform_test: bool
+    bias_base: float
+    bias_gamma: float
+    bias_power: float
+    bias_min: float
+    bias_max: float
+    iteration: int
+    def __init__(self, bias: _Optional[float] = ..., transform_test: bool = ..., bias_base: _Optional[float] = ..., bias_gamma: _Optional[float] = ..., bias_power: _Optional[float] = ..., bias_min: _Optional[float] = ..., bias_max: _Optional[float] = ..., iteration: _Optional[int] = ...) -> None: ...
+
+class LabelSpecificRescaleParameter(_message.Message):
+    __slots__ = ("positive_weight", "negative_weight", "positive_lower_bound", "negative_upper_bound", "rescale_test", "for_ip", "positive_weight_base", "gamma", "power", "positive_weight_min", "positive_weight_max", "iteration", "bias_fix", "power_on_positive")
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    RESCALE_TEST_FIELD_NUMBER: _ClassVar[int]
+    FOR_IP_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_BASE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_MIN_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_MAX_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FIX_FIELD_NUMBER: _ClassVar[int]
+    POWER_ON_POSITIVE_FIELD_NUMBER: _ClassVar[int]
+    positive_weight: float
+    negative_weight: float
+    positive_lower_bound: float
+    negative_upper_bound: float
+    rescale_test: bool
+    for_ip: bool
+    positive_weight_base: float
+    gamma: float
+    power: float
+    positive_weight_min: float
+    positive_weight_max: float
+    iteration: int
+    bias_fix: bool
+    power_on_positive: bool
+    def __init__(self, positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., positive_lower_bound: _Optional[float] = ..., negative_upper_bound: _Optional[float] = ..., rescale_test: bool = ..., for_ip: bool = ..., positive_weight_base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., positive_weight_min: _Optional[float] = ..., positive_weight_max: _Optional[float] = ..., iteration: _Optional[int] = ..., bias_fix: bool = ..., power_on_positive: bool = ...) -> None: ...
+
+class MarginInnerProductParameter(_message.Message):
+    __slots__ = ("num_output", "type", "weight_filler", "axis", "base", "gamma", "power", "iteration", "lambda_min")
+    class MarginType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SINGLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        DOUBLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        TRIPLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        QUADRUPLE: _ClassVar[MarginInnerProductParameter.MarginType]
+    SINGLE: MarginInnerProductParameter.MarginType
+    DOUBLE: MarginInnerProductParameter.MarginType
+    TRIPLE: MarginInnerProductParameter.MarginType
+    QUADRUPLE: MarginInnerProductParameter.MarginType
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
-    ANNOTATION_GROUP_FIELD_NUMBER: _ClassVar[int]
-    datum: Datum
-    type: AnnotatedDatum.AnnotationType
-    annotation_group: _containers.RepeatedCompositeFieldContainer[AnnotationGroup]
-    def __init__(self, datum: _Optional[_Union[Datum, _Mapping]] = ..., type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ..., annotation_group: _Optional[_Iterable[_Union[AnnotationGroup, _Mapping]]] = ...) -> None: ...
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_MIN_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    type: MarginInnerProductParameter.MarginType
+    weight_filler: FillerParameter
+    axis: int
+    base: float
+    gamma: float
+    power: float
+    iteration: int
+    lambda_min: float
+    def __init__(self, num_output: _Optional[int] = ..., type: _Optional[_Union[MarginInnerProductParameter.MarginType, str]] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., iteration: _Optional[int] = ..., lambda_min: _Optional[float] = ...) -> None: ...
 
-class AnnotatedDataParameter(_message.Message):
-    __slots__ = ("batch_sampler", "label_map_file", "anno_type")
-    BATCH_SAMPLER_FIELD_NUMBER: _ClassVar[int]
-    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
-    ANNO_TYPE_FIELD_NUMBER: _ClassVar[int]
-    batch_sampler: _containers.RepeatedCompositeFieldContainer[BatchSampler]
-    label_map_file: str
-    anno_type: AnnotatedDatum.AnnotationType
-    def __init__(self, batch_sampler: _Optional[_Iterable[_Union[BatchSampler, _Mapping]]] = ..., label_map_file: _Optional[str] = ..., anno_type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ...) -> None: ...
-
-class ResizeParameter(_message.Message):
-    __slots__ = ("prob", "resize_mode", "height", "width", "height_scale", "width_scale", "pad_mode", "pad_value", "interp_mode")
-    class Resize_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        WARP: _ClassVar[ResizeParameter.Resize_mode]
-        FIT_SMALL_SIZE: _ClassVar[ResizeParameter.Resize_mode]
-        FIT_LARGE_SIZE_AND_PAD: _ClassVar[ResizeParameter.Resize_mode]
-    WARP: ResizeParameter.Resize_mode
-    FIT_SMALL_SIZE: ResizeParameter.Resize_mode
-    FIT_LARGE_SIZE_AND_PAD: ResizeParameter.Resize_mode
-    class Pad_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        CONSTANT: _ClassVar[ResizeParameter.Pad_mode]
-        MIRRORED: _ClassVar[ResizeParameter.Pad_mode]
-        REPEAT_NEAREST: _ClassVar[ResizeParameter.Pad_mode]
-    CONSTANT: ResizeParameter.Pad_mode
-    MIRRORED: ResizeParameter.Pad_mode
-    REPEAT_NEAREST: ResizeParameter.Pad_mode
-    class Interp_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        LINEAR: _ClassVar[ResizeParameter.Interp_mode]
-        AREA: _ClassVar[ResizeParameter.Interp_mode]
-        NEAREST: _ClassVar[ResizeParameter.Interp_mode]
-        CUBIC: _ClassVar[ResizeParameter.Interp_mode]
-        LANCZOS4: _ClassVar[ResizeParameter.Interp_mode]
-    LINEAR: ResizeParameter.Interp_mode
-    AREA: ResizeParameter.Interp_mode
-    NEAREST: ResizeParameter.Interp_mode
-    CUBIC: ResizeParameter.Interp_mode
-    LANCZOS4: ResizeParameter.Interp_mode
-    PROB_FIELD_NUMBER: _ClassVar[int]
-    RESIZE_MODE_FIELD_NUMBER: _ClassVar[int]
-    HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_FIELD_NUMBER: _ClassVar[int]
-    HEIGHT_SCALE_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_SCALE_FIELD_NUMBER: _ClassVar[int]
-    PAD_MODE_FIELD_NUMBER: _ClassVar[int]
-    PAD_VALUE_FIELD_NUMBER: _ClassVar[int]
-    INTERP_MODE_FIELD_NUMBER: _ClassVar[int]
-    prob: float
-    resize_mode: ResizeParameter.Resize_mode
-    height: int
-    width: int
-    height_scale: int
-    width_scale: int
-    pad_mode: ResizeParameter.Pad_mode
-    pad_value: _containers.RepeatedScalarFieldContainer[float]
-    interp_mode: _containers.RepeatedScalarFieldContainer[ResizeParameter.Interp_mode]
-    def __init__(self, prob: _Optional[float] = ..., resize_mode: _Optional[_Union[ResizeParameter.Resize_mode, str]] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., height_scale: _Optional[int] = ..., width_scale: _Optional[int] = ..., pad_mode: _Optional[_Union[ResizeParameter.Pad_mode, str]] = ..., pad_value: _Optional[_Iterable[float]] = ..., interp_mode: _Optional[_Iterable[_Union[ResizeParameter.Interp_mode, str]]] = ...) -> None: ...
-
-class ExpansionParameter(_message.Message):
-    __slots__ = ("prob", "max_expand_ratio")
-    PROB_FIELD_NUMBER: _ClassVar[int]
-    MAX_EXPAND_RATIO_FIELD_NUMBER: _ClassVar[int]
-    prob: float
-    max_expand_ratio: float
-    def __init__(self, prob: _Optional[float] = ..., max_expand_ratio: _Optional[float] = ...) -> None: ...
-
-class DetectionEvaluateParameter(_message.Message):
-    __slots__ = ("num_classes", "background_label_id", "overlap_threshold", "evaluate_difficult_gt", "name_size_file", "resize_param", "ap_version")
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
-    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    EVALUATE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
-    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
-    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    AP_VERSION_FIELD_NUMBER: _ClassVar[int]
-    num_classes: int
-    background_label_id: int
-    overlap_threshold: float
-    evaluate_difficult_gt: bool
-    name_size_file: str
-    resize_param: ResizeParameter
-    ap_version: str
-    def __init__(self, num_classes: _Optional[int] = ..., background_label_id: _Optional[int] = ..., overlap_threshold: _Optional[float] = ..., evaluate_difficult_gt: bool = ..., name_size_file: _Optional[str] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ..., ap_version: _Optional[str] = ...) -> None: ...
-
-class NonMaximumSuppressionParameter(_message.Message):
-    __slots__ = ("nms_threshold", "top_k", "eta")
-    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    TOP_K_FIELD_NUMBER: _ClassVar[int]
-    ETA_FIELD_NUMBER: _ClassVar[int]
-    nms_threshold: float
-    top_k: int
-    eta: float
-    def __init__(self, nms_threshold: _Optional[float] = ..., top_k: _Optional[int] = ..., eta: _Optional[float] = ...) -> None: ...
-
-class SaveOutputParameter(_message.Message):
-    __slots__ = ("output_directory", "output_name_prefix", "output_format", "label_map_file", "name_size_file", "num_test_image", "resize_param")
-    OUTPUT_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_NAME_PREFIX_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_FORMAT_FIELD_NUMBER: _ClassVar[int]
-    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
-    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
-    NUM_TEST_IMAGE_FIELD_NUMBER: _ClassVar[int]
-    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    output_directory: str
-    output_name_prefix: str
-    output_format: str
-    label_map_file: str
-    name_size_file: str
-    num_test_image: int
-    resize_param: ResizeParameter
-    def __init__(self, output_directory: _Optional[str] = ..., output_name_prefix: _Optional[str] = ..., output_format: _Optional[str] = ..., label_map_file: _Optional[str] = ..., name_size_file: _Optional[str] = ..., num_test_image: _Optional[int] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ...) -> None: ...
-
-class DetectionOutputParameter(_message.Message):
-    __slots__ = ("num_classes", "share_location", "background_label_id", "nms_param", "save_output_param", "code_type", "variance_encoded_in_target", "keep_top_k", "confidence_threshold", "visualize", "visualize_threshold", "save_file", "objectness_score", "use_polygon")
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
-    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
-    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SAVE_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
-    CODE_TYPE_FIELD_NUMBER: _ClassVar[int]
-    VARIANCE_ENCODED_IN_TARGET_FIELD_NUMBER: _ClassVar[int]
-    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
-    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    VISUALIZE_FIELD_NUMBER: _ClassVar[int]
-    VISUALIZE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    SAVE_FILE_FIELD_NUMBER: _ClassVar[int]
-    OBJECTNESS_SCORE_FIELD_NUMBER: _ClassVar[int]
-    USE_POLYGON_FIELD_NUMBER: _ClassVar[int]
-    num_classes: int
-    share_location: bool
-    background_label_id: int
-    nms_param: NonMaximumSuppressionParameter
-    save_output_param: SaveOutputParameter
-    code_type: PriorBoxParameter.CodeType
-    variance_encoded_in_target: bool
-    keep_top_k: int
-    confidence_threshold: float
-    visualize: bool
-    visualize_threshold: float
-    save_file: str
-    objectness_score: float
-    use_polygon: bool
-    def __init__(self, num_classes: _Optional[int] = ..., share_location: bool = ..., background_label_id: _Optional[int] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., save_output_param: _Optional[_Union[SaveOutputParameter, _Mapping]] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., variance_encoded_in_target: bool = ..., keep_top_k: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., visualize: bool = ..., visualize_threshold: _Optional[float] = ..., save_file: _Optional[str] = ..., objectness_score: _Optional[float] = ..., use_polygon: bool = ...) -> None: ...
-
-class MultiBoxLossParameter(_message.Message):
-    __slots__ = ("loc_loss_type", "conf_loss_type", "loc_weight", "num_classes", "share_location", "match_type", "overlap_threshold", "use_prior_for_matching", "background_label_id", "use_difficult_gt", "do_neg_mining", "neg_pos_ratio", "neg_overlap", "code_type", "encode_variance_in_target", "map_object_to_agnostic", "ignore_cross_boundary_bbox", "bp_inside", "mining_type", "nms_param", "sample_size", "use_prior_for_nms", "objectness_score")
-    class LocLossType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        L2: _ClassVar[MultiBoxLossParameter.LocLossType]
-        SMOOTH_L1: _ClassVar[MultiBoxLossParameter.LocLossType]
-    L2: MultiBoxLossParameter.LocLossType
-    SMOOTH_L1: MultiBoxLossParameter.LocLossType
-    class ConfLossType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        SOFTMAX: _ClassVar[MultiBoxLossParameter.ConfLossType]
-        LOGISTIC: _ClassVar[MultiBoxLossParameter.ConfLossType]
-    SOFTMAX: MultiBoxLossParameter.ConfLossType
-    LOGISTIC: MultiBoxLossParameter.ConfLossType
-    class MatchType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        BIPARTITE: _ClassVar[MultiBoxLossParameter.MatchType]
-        PER_PREDICTION: _ClassVar[MultiBoxLossParameter.MatchType]
-    BIPARTITE: MultiBoxLossParameter.MatchType
-    PER_PREDICTION: MultiBoxLossParameter.MatchType
-    class MiningType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        NONE: _ClassVar[MultiBoxLossParameter.MiningType]
-        MAX_NEGATIVE: _ClassVar[MultiBoxLossParameter.MiningType]
-        HARD_EXAMPLE: _ClassVar[MultiBoxLossParameter.MiningType]
-    NONE: MultiBoxLossParameter.MiningType
-    MAX_NEGATIVE: MultiBoxLossParameter.MiningType
-    HARD_EXAMPLE: MultiBoxLossParameter.MiningType
-    LOC_LOSS_TYPE_FIELD_NUMBER: _ClassVar[int]
-    CONF_LOSS_TYPE_FIELD_NUMBER: _ClassVar[int]
-    LOC_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
-    MATCH_TYPE_FIELD_NUMBER: _ClassVar[int]
-    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    USE_PRIOR_FOR_MATCHING_FIELD_NUMBER: _ClassVar[int]
-    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
-    USE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
-    DO_NEG_MINING_FIELD_NUMBER: _ClassVar[int]
-    NEG_POS_RATIO_FIELD_NUMBER: _ClassVar[int]
-    NEG_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    CODE_TYPE_FIELD_NUMBER: _ClassVar[int]
-    ENCODE_VARIANCE_IN_TARGET_FIELD_NUMBER: _ClassVar[int]
-    MAP_OBJECT_TO_AGNOSTIC_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_CROSS_BOUNDARY_BBOX_FIELD_NUMBER: _ClassVar[int]
-    BP_INSIDE_FIELD_NUMBER: _ClassVar[int]
-    MINING_TYPE_FIELD_NUMBER: _ClassVar[int]
-    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_SIZE_FIELD_NUMBER: _ClassVar[int]
-    USE_PRIOR_FOR_NMS_FIELD_NUMBER: _ClassVar[int]
-    OBJECTNESS_SCORE_FIELD_NUMBER: _ClassVar[int]
-    loc_loss_type: MultiBoxLossParameter.LocLossType
-    conf_loss_type: MultiBoxLossParameter.ConfLossType
-    loc_weight: float
-    num_classes: int
-    share_location: bool
-    match_type: MultiBoxLossParameter.MatchType
-    overlap_threshold: float
-    use_prior_for_matching: bool
-    background_label_id: int
-    use_difficult_gt: bool
-    do_neg_mining: bool
-    neg_pos_ratio: float
-    neg_overlap: float
-    code_type: PriorBoxParameter.CodeType
-    encode_variance_in_target: bool
-    map_object_to_agnostic: bool
-    ignore_cross_boundary_bbox: bool
-    bp_inside: bool
-    mining_type: MultiBoxLossParameter.MiningType
-    nms_param: NonMaximumSuppressionParameter
-    sample_size: int
-    use_prior_for_nms: bool
-    objectness_score: float
-    def __init__(self, loc_loss_type: _Optional[_Union[MultiBoxLossParameter.LocLossType, str]] = ..., conf_loss_type: _Optional[_Union[MultiBoxLossParameter.ConfLossType, str]] = ..., loc_weight: _Optional[float] = ..., num_classes: _Optional[int] = ..., share_location: bool = ..., match_type: _Optional[_Union[MultiBoxLossParameter.MatchType, str]] = ..., overlap_threshold: _Optional[float] = ..., use_prior_for_matching: bool = ..., background_label_id: _Optional[int] = ..., use_difficult_gt: bool = ..., do_neg_mining: bool = ..., neg_pos_ratio: _Optional[float] = ..., neg_overlap: _Optional[float] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., encode_variance_in_target: bool = ..., map_object_to_agnostic: bool = ..., ignore_cross_boundary_bbox: bool = ..., bp_inside: bool = ..., mining_type: _Optional[_Union[MultiBoxLossParameter.MiningType, str]] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., sample_size: _Optional[int] = ..., use_prior_for_nms: bool = ..., objectness_score: _Optional[float] = ...) -> None: ...
-
-class PriorBoxParameter(_message.Message):
-    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset", "width", "height", "second_offset_h", "denser_prior_boxes", "density", "fixed_size", "fixed_ratio")
-    class CodeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        CORNER: _ClassVar[PriorBoxParameter.CodeType]
-        CENTER_SIZE: _ClassVar[PriorBoxParameter.CodeType]
-        CORNER_SIZE: _ClassVar[PriorBoxParameter.CodeType]
-    CORNER: PriorBoxParameter.CodeType
-    CENTER_SIZE: PriorBoxParameter.CodeType
-    CORNER_SIZE: PriorBoxParameter.CodeType
-    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
-    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
-    ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
-    FLIP_FIELD_NUMBER: _ClassVar[int]
-    CLIP_FIELD_NUMBER: _ClassVar[int]
-    VARIANCE_FIELD_NUMBER: _ClassVar[int]
-    IMG_SIZE_FIELD_NUMBER: _ClassVar[int]
-    IMG_H_FIELD_NUMBER: _ClassVar[int]
-    IMG_W_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
-    STEP_H_FIELD_NUMBER: _ClassVar[int]
-    STEP_W_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_FIELD_NUMBER: _ClassVar[int]
-    HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    SECOND_OFFSET_H_FIELD_NUMBER: _ClassVar[int]
-    DENSER_PRIOR_BOXES_FIELD_NUMBER: _ClassVar[int]
-    DENSITY_FIELD_NUMBER: _ClassVar[int]
-    FIXED_SIZE_FIELD_NUMBER: _ClassVar[int]
-    FIXED_RATIO_FIELD_NUMBER: _ClassVar[int]
-    min_size: _containers.RepeatedScalarFieldContainer[float]
-    max_size: _containers.RepeatedScalarFieldContainer[float]
-    aspect_ratio: _containers.RepeatedScalarFieldContainer[float]
-    flip: bool
-    clip: bool
-    variance: _containers.RepeatedScalarFieldContainer[float]
-    img_size: int
-    img_h: int
-    img_w: int
-    step: float
-    step_h: float
-    step_w: float
-    offset: float
-    width: _containers.RepeatedScalarFieldContainer[float]
-    height: _containers.RepeatedScalarFieldContainer[float]
-    second_offset_h: float
-    denser_prior_boxes: bool
-    density: _containers.RepeatedScalarFieldContainer[int]
-    fixed_size: _containers.RepeatedScalarFieldContainer[float]
-    fixed_ratio: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ..., second_offset_h: _Optional[float] = ..., denser_prior_boxes: bool = ..., density: _Optional[_Iterable[int]] = ..., fixed_size: _Optional[_Iterable[float]] = ..., fixed_ratio: _Optional[_Iterable[float]] = ...) -> None: ...
-
-class VideoDataParameter(_message.Message):
-    __slots__ = ("video_type", "device_id", "video_file", "skip_frames", "source", "batch_size", "root_folder", "shuffle", "new_height", "new_width", "new_length", "num_segments", "modality", "name_pattern", "grayscale", "sampling_rate", "use_image", "use_temporal_jitter")
-    class VideoType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        WEBCAM: _ClassVar[VideoDataParameter.VideoType]
-        VIDEO: _ClassVar[VideoDataParameter.VideoType]
-    WEBCAM: VideoDataParameter.VideoType
-    VIDEO: VideoDataParameter.VideoType
-    class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        RGB: _ClassVar[VideoDataParameter.Modality]
-        FLOW: _ClassVar[VideoDataParameter.Modality]
-    RGB: VideoDataParameter.Modality
-    FLOW: VideoDataParameter.Modality
-    VIDEO_TYPE_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
-    VIDEO_FILE_FIELD_NUMBER: _ClassVar[int]
-    SKIP_FRAMES_FIELD_NUMBER: _ClassVar[int]
+class MultiLabelImageDataParameter(_message.Message):
+    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "root_folder", "label_num")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
     NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
     NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    NEW_LENGTH_FIELD_NUMBER: _ClassVar[int]
-    NUM_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
-    MODALITY_FIELD_NUMBER: _ClassVar[int]
-    NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
-    GRAYSCALE_FIELD_NUMBER: _ClassVar[int]
-    SAMPLING_RATE_FIELD_NUMBER: _ClassVar[int]
-    USE_IMAGE_FIELD_NUMBER: _ClassVar[int]
-    USE_TEMPORAL_JITTER_FIELD_NUMBER: _ClassVar[int]
-    video_type: VideoDataParameter.VideoType
-    device_id: int
-    video_file: str
-    skip_frames: int
+    IS_COLOR_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_NUM_FIELD_NUMBER: _ClassVar[int]
     source: str
     batch_size: int
-    root_folder: str
+    rand_skip: int
     shuffle: bool
     new_height: int
     new_width: int
-    new_length: int
-    num_segments: int
-    modality: VideoDataParameter.Modality
-    name_pattern: str
-    grayscale: bool
-    sampling_rate: int
-    use_image: bool
-    use_temporal_jitter: bool
-    def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ..., source: _Optional[str] = ..., batch_size: _Optional[int] = ..., root_folder: _Optional[str] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., new_length: _Optional[int] = ..., num_segments: _Optional[int] = ..., modality: _Optional[_Union[VideoDataParameter.Modality, str]] = ..., name_pattern: _Optional[str] = ..., grayscale: bool = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ...) -> None: ...
-
-class ROIPoolingParameter(_message.Message):
-    __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "pad_ratio")
-    POOLED_H_FIELD_NUMBER: _ClassVar[int]
-    POOLED_W_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    PAD_RATIO_FIELD_NUMBER: _ClassVar[int]
-    pooled_h: int
-    pooled_w: int
-    spatial_scale: float
-    pad_ratio: float
-    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ..., pad_ratio: _Optional[float] = ...) -> None: ...
-
-class PSROIPoolingParameter(_message.Message):
-    __slots__ = ("spatial_scale", "output_dim", "group_size")
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
-    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
-    spatial_scale: float
-    output_dim: int
-    group_size: int
-    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ...) -> None: ...
-
-class BoxAnnotatorOHEMParameter(_message.Message):
-    __slots__ = ("roi_per_img", "ignore_label")
-    ROI_PER_IMG_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    roi_per_img: int
-    ignore_label: int
-    def __init__(self, roi_per_img: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
-
-class ProposalParameter(_message.Message):
-    __slots__ = ("feat_stride", "base_size", "min_size", "ratio", "scale", "pre_nms_topn", "post_nms_topn", "nms_thresh")
-    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
-    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
-    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
-    RATIO_FIELD_NUMBER: _ClassVar[int]
-    SCALE_FIELD_NUMBER: _ClassVar[int]
-    PRE_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
-    POST_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
-    NMS_THRESH_FIELD_NUMBER: _ClassVar[int]
-    feat_stride: int
-    base_size: int
-    min_size: int
-    ratio: _containers.RepeatedScalarFieldContainer[float]
-    scale: _containers.RepeatedScalarFieldContainer[float]
-    pre_nms_topn: int
-    post_nms_topn: int
-    nms_thresh: float
-    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., min_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., pre_nms_topn: _Optional[int] = ..., post_nms_topn: _Optional[int] = ..., nms_thresh: _Optional[float] = ...) -> None: ...
-
-class AnchorTargetParameter(_message.Message):
-    __slots__ = ("feat_stride", "base_size", "ratio", "scale", "allowed_border", "batch_size", "fg_fraction", "positive_overlap", "negative_overlap", "clobber_positives", "positive_weight")
-    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
-    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
-    RATIO_FIELD_NUMBER: _ClassVar[int]
-    SCALE_FIELD_NUMBER: _ClassVar[int]
-    ALLOWED_BORDER_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    NEGATIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    CLOBBER_POSITIVES_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    feat_stride: int
-    base_size: int
-    ratio: _containers.RepeatedScalarFieldContainer[float]
-    scale: _containers.RepeatedScalarFieldContainer[float]
-    allowed_border: float
-    batch_size: int
-    fg_fraction: float
-    positive_overlap: float
-    negative_overlap: float
-    clobber_positives: bool
-    positive_weight: float
-    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., allowed_border: _Optional[float] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., positive_overlap: _Optional[float] = ..., negative_overlap: _Optional[float] = ..., clobber_positives: bool = ..., positive_weight: _Optional[float] = ...) -> None: ...
-
-class ProposalTargetParameter(_message.Message):
-    __slots__ = ("num_classes", "batch_size", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo", "bbox_mean", "bbox_std", "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width", "img_height", "iou_weighted", "bbox_thr_lw", "bbox_thr_hg", "pickup_discard", "append_gtbox")
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
-    FG_THRESH_FIELD_NUMBER: _ClassVar[int]
-    BG_THRESH_HI_FIELD_NUMBER: _ClassVar[int]
-    BG_THRESH_LO_FIELD_NUMBER: _ClassVar[int]
-    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
-    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
-    CLS_NUM_FIELD_NUMBER: _ClassVar[int]
-    NUM_IMG_PER_BATCH_FIELD_NUMBER: _ClassVar[int]
-    FG_THR_FIELD_NUMBER: _ClassVar[int]
-    BG_THR_HG_FIELD_NUMBER: _ClassVar[int]
-    BG_THR_LW_FIELD_NUMBER: _ClassVar[int]
-    IMG_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    IMG_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    IOU_WEIGHTED_FIELD_NUMBER: _ClassVar[int]
-    BBOX_THR_LW_FIELD_NUMBER: _ClassVar[int]
-    BBOX_THR_HG_FIELD_NUMBER: _ClassVar[int]
-    PICKUP_DISCARD_FIELD_NUMBER: _ClassVar[int]
-    APPEND_GTBOX_FIELD_NUMBER: _ClassVar[int]
-    num_classes: int
-    batch_size: int
-    fg_fraction: float
-    fg_thresh: float
-    bg_thresh_hi: float
-    bg_thresh_lo: float
-    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
-    bbox_std: _containers.RepeatedScalarFieldContainer[float]
-    cls_num: int
-    num_img_per_batch: int
-    fg_thr: float
-    bg_thr_hg: float
-    bg_thr_lw: float
-    img_width: int
-    img_height: int
-    iou_weighted: bool
-    bbox_thr_lw: float
-    bbox_thr_hg: float
-    pickup_discard: bool
-    append_gtbox: bool
-    def __init__(self, num_classes: _Optional[int] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., fg_thresh: _Optional[float] = ..., bg_thresh_hi: _Optional[float] = ..., bg_thresh_lo: _Optional[float] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ..., cls_num: _Optional[int] = ..., num_img_per_batch: _Optional[int] = ..., fg_thr: _Optional[float] = ..., bg_thr_hg: _Optional[float] = ..., bg_thr_lw: _Optional[float] = ..., img_width: _Optional[int] = ..., img_height: _Optional[int] = ..., iou_weighted: bool = ..., bbox_thr_lw: _Optional[float] = ..., bbox_thr_hg: _Optional[float] = ..., pickup_discard: bool = ..., append_gtbox: bool = ...) -> None: ...
-
-class RoIDetectionOutputParameter(_message.Message):
-    __slots__ = ("confidence_threshold", "nms_threshold", "keep_top_k", "bbox_mean", "bbox_std")
-    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
-    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
-    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
-    confidence_threshold: float
-    nms_threshold: float
-    keep_top_k: int
-    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
-    bbox_std: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., keep_top_k: _Optional[int] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
-
-class RoIDataParameter(_message.Message):
-    __slots__ = ("source", "root_folder", "label_file", "short_side", "max_size", "shuffle", "use_difficult", "prefetch", "num_classes")
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
-    LABEL_FILE_FIELD_NUMBER: _ClassVar[int]
-    SHORT_SIDE_FIELD_NUMBER: _ClassVar[int]
-    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
-    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
-    USE_DIFFICULT_FIELD_NUMBER: _ClassVar[int]
-    PREFETCH_FIELD_NUMBER: _ClassVar[int]
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    source: str
+    is_color: bool
     root_folder: str
-    label_file: str
-    short_side: int
-    max_size: int
-    shuffle: bool
-    use_difficult: bool
-    prefetch: int
-    num_classes: int
-    def __init__(self, source: _Optional[str] = ..., root_folder: _Optional[str] = ..., label_file: _Optional[str] = ..., short_side: _Optional[int] = ..., max_size: _Optional[int] = ..., shuffle: bool = ..., use_difficult: bool = ..., prefetch: _Optional[int] = ..., num_classes: _Optional[int] = ...) -> None: ...
-
-class BinaryWeightsParameter(_message.Message):
-    __slots__ = ("use_alpha", "use_binarization")
-    USE_ALPHA_FIELD_NUMBER: _ClassVar[int]
-    USE_BINARIZATION_FIELD_NUMBER: _ClassVar[int]
-    use_alpha: bool
-    use_binarization: bool
-    def __init__(self, use_alpha: bool = ..., use_binarization: bool = ...) -> None: ...
-
-class QuantParameter(_message.Message):
-    __slots__ = ("forward_func", "backward_func", "clip_thr", "negative_slope", "thrs", "centers")
-    FORWARD_FUNC_FIELD_NUMBER: _ClassVar[int]
-    BACKWARD_FUNC_FIELD_NUMBER: _ClassVar[int]
-    CLIP_THR_FIELD_NUMBER: _ClassVar[int]
-    NEGATIVE_SLOPE_FIELD_NUMBER: _ClassVar[int]
-    THRS_FIELD_NUMBER: _ClassVar[int]
-    CENTERS_FIELD_NUMBER: _ClassVar[int]
-    forward_func: str
-    backward_func: str
-    clip_thr: float
-    negative_slope: float
-    thrs: _containers.RepeatedScalarFieldContainer[float]
-    centers: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, forward_func: _Optional[str] = ..., backward_func: _Optional[str] = ..., clip_thr: _Optional[float] = ..., negative_slope: _Optional[float] = ..., thrs: _Optional[_Iterable[float]] = ..., centers: _Optional[_Iterable[float]] = ...) -> None: ...
-
-class SparsifyParameter(_message.Message):
-    __slots__ = ("thre", "coef")
-    THRE_FIELD_NUMBER: _ClassVar[int]
-    COEF_FIELD_NUMBER: _ClassVar[int]
-    thre: float
-    coef: float
-    def __init__(self, thre: _Optional[float] = ..., coef: _Optional[float] = ...) -> None: ...
-
-class LstmParameter(_message.Message):
-    __slots__ = ("num_output", "clipping_threshold", "weight_filler", "bias_filler", "batch_size")
-    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    CLIPPING_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    num_output: int
-    clipping_threshold: float
-    weight_filler: FillerParameter
-    bias_filler: FillerParameter
-    batch_size: int
-    def __init__(self, num_output: _Optional[int] = ..., clipping_threshold: _Optional[float] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., batch_size: _Optional[int] = ...) -> None: ...
-
-class ReverseParameter(_message.Message):
-    __slots__ = ("axis",)
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    axis: int
-    def __init__(self, axis: _Optional[int] = ...) -> None: ...
-
-class SeLuParameter(_message.Message):
-    __slots__ = ("alpha",)
-    LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    ALPHA_FIELD_NUMBER: _ClassVar[int]
-    alpha: float
-    def __init__(self, alpha: _Optional[float] = ..., **kwargs) -> None: ...
-
-class SeLuDropoutParameter(_message.Message):
-    __slots__ = ("dropout_ratio", "alpha")
-    DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
-    ALPHA_FIELD_NUMBER: _ClassVar[int]
-    dropout_ratio: float
-    alpha: float
-    def __init__(self, dropout_ratio: _Optional[float] = ..., alpha: _Optional[float] = ...) -> None: ...
-
-class TransposeParameter(_message.Message):
-    __slots__ = ("dim",)
-    DIM_FIELD_NUMBER: _ClassVar[int]
-    dim: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, dim: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class UnpoolingParameter(_message.Message):
-    __slots__ = ("unpool", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w", "unpool_size", "unpool_h", "unpool_w")
-    class UnpoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        MAX: _ClassVar[UnpoolingParameter.UnpoolMethod]
-        AVE: _ClassVar[UnpoolingParameter.UnpoolMethod]
-        TILE: _ClassVar[UnpoolingParameter.UnpoolMethod]
-    MAX: UnpoolingParameter.UnpoolMethod
-    AVE: UnpoolingParameter.UnpoolMethod
-    TILE: UnpoolingParameter.UnpoolMethod
-    UNPOOL_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
-    PAD_FIELD_NUMBER: _ClassVar[int]
-    PAD_H_FIELD_NUMBER: _ClassVar[int]
-    PAD_W_FIELD_NUMBER: _ClassVar[int]
-    UNPOOL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    UNPOOL_H_FIELD_NUMBER: _ClassVar[int]
-    UNPOOL_W_FIELD_NUMBER: _ClassVar[int]
-    unpool: UnpoolingParameter.UnpoolMethod
-    kernel_size: int
-    kernel_h: int
-    kernel_w: int
-    stride: int
-    stride_h: int
-    stride_w: int
-    pad: int
-    pad_h: int
-    pad_w: int
-    unpool_size: int
-    unpool_h: int
-    unpool_w: int
-    def __init__(self, unpool: _Optional[_Union[UnpoolingParameter.UnpoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., unpool_size: _Optional[int] = ..., unpool_h: _Optional[int] = ..., unpool_w: _Optional[int] = ...) -> None: ...
-
-class EvalDetectionParameter(_message.Message):
-    __slots__ = ("side", "num_class", "num_object", "threshold", "sqrt", "constriant", "score_type", "nms", "biases")
-    class ScoreType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        OBJ: _ClassVar[EvalDetectionParameter.ScoreType]
-        PROB: _ClassVar[EvalDetectionParameter.ScoreType]
-        MULTIPLY: _ClassVar[EvalDetectionParameter.ScoreType]
-    OBJ: EvalDetectionParameter.ScoreType
-    PROB: EvalDetectionParameter.ScoreType
-    MULTIPLY: EvalDetectionParameter.ScoreType
-    SIDE_FIELD_NUMBER: _ClassVar[int]
-    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
-    NUM_OBJECT_FIELD_NUMBER: _ClassVar[int]
-    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    SQRT_FIELD_NUMBER: _ClassVar[int]
-    CONSTRIANT_FIELD_NUMBER: _ClassVar[int]
-    SCORE_TYPE_FIELD_NUMBER: _ClassVar[int]
-    NMS_FIELD_NUMBER: _ClassVar[int]
-    BIASES_FIELD_NUMBER: _ClassVar[int]
-    side: int
-    num_class: int
-    num_object: int
-    threshold: float
-    sqrt: bool
-    constriant: bool
-    score_type: EvalDetectionParameter.ScoreType
-    nms: float
-    biases: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., num_object: _Optional[int] = ..., threshold: _Optional[float] = ..., sqrt: bool = ..., constriant: bool = ..., score_type: _Optional[_Union[EvalDetectionParameter.ScoreType, str]] = ..., nms: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ...) -> None: ...
-
-class ContinuationIndicatorParameter(_message.Message):
-    __slots__ = ("time_step", "batch_size", "axis")
-    TIME_STEP_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    time_step: int
-    batch_size: int
-    axis: int
-    def __init__(self, time_step: _Optional[int] = ..., batch_size: _Optional[int] = ..., axis: _Optional[int] = ...) -> None: ...
-
-class CTCDecoderParameter(_message.Message):
-    __slots__ = ("blank_index", "ctc_merge_repeated")
-    BLANK_INDEX_FIELD_NUMBER: _ClassVar[int]
-    CTC_MERGE_REPEATED_FIELD_NUMBER: _ClassVar[int]
-    blank_index: int
-    ctc_merge_repeated: bool
-    def __init__(self, blank_index: _Optional[int] = ..., ctc_merge_repeated: bool = ...) -> None: ...
-
-class CtcLossParameter(_message.Message):
-    __slots__ = ("alphabet_size", "time_step", "blank_label", "blank_index", "output_delay", "preprocess_collapse_repeated", "ctc_merge_repeated", "loss_calculation_t")
-    ALPHABET_SIZE_FIELD_NUMBER: _ClassVar[int]
-    TIME_STEP_FIELD_NUMBER: _ClassVar[int]
-    BLANK_LABEL_FIELD_NUMBER: _ClassVar[int]
-    BLANK_INDEX_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_DELAY_FIELD_NUMBER: _ClassVar[int]
-    PREPROCESS_COLLAPSE_REPEATED_FIELD_NUMBER: _ClassVar[int]
-    CTC_MERGE_REPEATED_FIELD_NUMBER: _ClassVar[int]
-    LOSS_CALCULATION_T_FIELD_NUMBER: _ClassVar[int]
-    alphabet_size: int
-    time_step: int
-    blank_label: int
-    blank_index: int
-    output_delay: int
-    preprocess_collapse_repeated: bool
-    ctc_merge_repeated: bool
-    loss_calculation_t: int
-    def __init__(self, alphabet_size: _Optional[int] = ..., time_step: _Optional[int] = ..., blank_label: _Optional[int] = ..., blank_index: _Optional[int] = ..., output_delay: _Optional[int] = ..., preprocess_collapse_repeated: bool = ..., ctc_merge_repeated: bool = ..., loss_calculation_t: _Optional[int] = ...) -> None: ...
-
-class LabelsequenceAccuracyParameter(_message.Message):
-    __slots__ = ("blank_label",)
-    BLANK_LABEL_FIELD_NUMBER: _ClassVar[int]
-    blank_label: int
-    def __init__(self, blank_label: _Optional[int] = ...) -> None: ...
-
-class GradientScalerParameter(_message.Message):
-    __slots__ = ("lower_bound", "upper_bound", "alpha", "max_iter", "threshold_iter")
-    LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
-    UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
-    ALPHA_FIELD_NUMBER: _ClassVar[int]
-    MAX_ITER_FIELD_NUMBER: _ClassVar[int]
-    THRESHOLD_ITER_FIELD_NUMBER: _ClassVar[int]
-    lower_bound: float
-    upper_bound: float
-    alpha: float
-    max_iter: float
-    threshold_iter: int
-    def __init__(self, lower_bound: _Optional[float] = ..., upper_bound: _Optional[float] = ..., alpha: _Optional[float] = ..., max_iter: _Optional[float] = ..., threshold_iter: _Optional[int] = ...) -> None: ...
-
-class MarginParameter(_message.Message):
-    __slots__ = ("margin",)
-    MARGIN_FIELD_NUMBER: _ClassVar[int]
-    margin: float
-    def __init__(self, margin: _Optional[float] = ...) -> None: ...
-
-class HashingLossParameter(_message.Message):
-    __slots__ = ("bi_margin", "tradeoff")
-    BI_MARGIN_FIELD_NUMBER: _ClassVar[int]
-    TRADEOFF_FIELD_NUMBER: _ClassVar[int]
-    bi_margin: float
-    tradeoff: float
-    def __init__(self, bi_margin: _Optional[float] = ..., tradeoff: _Optional[float] = ...) -> None: ...
+    label_num: int
+    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., root_folder: _Optional[str] = ..., label_num: _Optional[int] = ...) -> None: ...
 
 class CorrelationParameter(_message.Message):
     __slots__ = ("pad", "kernel_size", "max_displacement", "stride_1", "stride_2", "do_abs", "single_direction", "correlation_type")
@@ -4304,557 +4159,25 @@ class ResampleParameter(_message.Message):
     factor: float
     def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., type: _Optional[_Union[ResampleParameter.ResampleType, str]] = ..., antialias: bool = ..., factor: _Optional[float] = ...) -> None: ...
 
-class DetectNetClassMapping(_message.Message):
-    __slots__ = ("src", "dst")
-    SRC_FIELD_NUMBER: _ClassVar[int]
-    DST_FIELD_NUMBER: _ClassVar[int]
-    src: int
-    dst: int
-    def __init__(self, src: _Optional[int] = ..., dst: _Optional[int] = ...) -> None: ...
+class MarginParameter(_message.Message):
+    __slots__ = ("margin",)
+    MARGIN_FIELD_NUMBER: _ClassVar[int]
+    margin: float
+    def __init__(self, margin: _Optional[float] = ...) -> None: ...
 
-class DetectNetGroundTruthParameter(_message.Message):
-    __slots__ = ("stride", "scale_cvg", "gridbox_type", "max_cvg_len", "min_cvg_len", "coverage_type", "image_size_x", "image_size_y", "obj_norm", "crop_bboxes", "object_class")
-    class GridboxType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        GRIDBOX_MAX: _ClassVar[DetectNetGroundTruthParameter.GridboxType]
-        GRIDBOX_MIN: _ClassVar[DetectNetGroundTruthParameter.GridboxType]
-    GRIDBOX_MAX: DetectNetGroundTruthParameter.GridboxType
-    GRIDBOX_MIN: DetectNetGroundTruthParameter.GridboxType
-    class CoverageType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        RECTANGULAR: _ClassVar[DetectNetGroundTruthParameter.CoverageType]
-    RECTANGULAR: DetectNetGroundTruthParameter.CoverageType
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    SCALE_CVG_FIELD_NUMBER: _ClassVar[int]
-    GRIDBOX_TYPE_FIELD_NUMBER: _ClassVar[int]
-    MAX_CVG_LEN_FIELD_NUMBER: _ClassVar[int]
-    MIN_CVG_LEN_FIELD_NUMBER: _ClassVar[int]
-    COVERAGE_TYPE_FIELD_NUMBER: _ClassVar[int]
-    IMAGE_SIZE_X_FIELD_NUMBER: _ClassVar[int]
-    IMAGE_SIZE_Y_FIELD_NUMBER: _ClassVar[int]
-    OBJ_NORM_FIELD_NUMBER: _ClassVar[int]
-    CROP_BBOXES_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_CLASS_FIELD_NUMBER: _ClassVar[int]
-    stride: int
-    scale_cvg: float
-    gridbox_type: DetectNetGroundTruthParameter.GridboxType
-    max_cvg_len: int
-    min_cvg_len: int
-    coverage_type: DetectNetGroundTruthParameter.CoverageType
-    image_size_x: int
-    image_size_y: int
-    obj_norm: bool
-    crop_bboxes: bool
-    object_class: _containers.RepeatedCompositeFieldContainer[DetectNetClassMapping]
-    def __init__(self, stride: _Optional[int] = ..., scale_cvg: _Optional[float] = ..., gridbox_type: _Optional[_Union[DetectNetGroundTruthParameter.GridboxType, str]] = ..., max_cvg_len: _Optional[int] = ..., min_cvg_len: _Optional[int] = ..., coverage_type: _Optional[_Union[DetectNetGroundTruthParameter.CoverageType, str]] = ..., image_size_x: _Optional[int] = ..., image_size_y: _Optional[int] = ..., obj_norm: bool = ..., crop_bboxes: bool = ..., object_class: _Optional[_Iterable[_Union[DetectNetClassMapping, _Mapping]]] = ...) -> None: ...
+class HashingLossParameter(_message.Message):
+    __slots__ = ("bi_margin", "tradeoff")
+    BI_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    TRADEOFF_FIELD_NUMBER: _ClassVar[int]
+    bi_margin: float
+    tradeoff: float
+    def __init__(self, bi_margin: _Optional[float] = ..., tradeoff: _Optional[float] = ...) -> None: ...
 
-class DetectNetAugmentationParameter(_message.Message):
-    __slots__ = ("crop_prob", "shift_x", "shift_y", "scale_prob", "scale_min", "scale_max", "flip_prob", "rotation_prob", "max_rotate_degree", "hue_rotation_prob", "hue_rotation", "desaturation_prob", "desaturation_max")
-    CROP_PROB_FIELD_NUMBER: _ClassVar[int]
-    SHIFT_X_FIELD_NUMBER: _ClassVar[int]
-    SHIFT_Y_FIELD_NUMBER: _ClassVar[int]
-    SCALE_PROB_FIELD_NUMBER: _ClassVar[int]
-    SCALE_MIN_FIELD_NUMBER: _ClassVar[int]
-    SCALE_MAX_FIELD_NUMBER: _ClassVar[int]
-    FLIP_PROB_FIELD_NUMBER: _ClassVar[int]
-    ROTATION_PROB_FIELD_NUMBER: _ClassVar[int]
-    MAX_ROTATE_DEGREE_FIELD_NUMBER: _ClassVar[int]
-    HUE_ROTATION_PROB_FIELD_NUMBER: _ClassVar[int]
-    HUE_ROTATION_FIELD_NUMBER: _ClassVar[int]
-    DESATURATION_PROB_FIELD_NUMBER: _ClassVar[int]
-    DESATURATION_MAX_FIELD_NUMBER: _ClassVar[int]
-    crop_prob: float
-    shift_x: int
-    shift_y: int
-    scale_prob: float
-    scale_min: float
-    scale_max: float
-    flip_prob: float
-    rotation_prob: float
-    max_rotate_degree: float
-    hue_rotation_prob: float
-    hue_rotation: float
-    desaturation_prob: float
-    desaturation_max: float
-    def __init__(self, crop_prob: _Optional[float] = ..., shift_x: _Optional[int] = ..., shift_y: _Optional[int] = ..., scale_prob: _Optional[float] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., flip_prob: _Optional[float] = ..., rotation_prob: _Optional[float] = ..., max_rotate_degree: _Optional[float] = ..., hue_rotation_prob: _Optional[float] = ..., hue_rotation: _Optional[float] = ..., desaturation_prob: _Optional[float] = ..., desaturation_max: _Optional[float] = ...) -> None: ...
-
-class DenseCRFParameter(_message.Message):
-    __slots__ = ("max_iter", "pos_xy_std", "pos_w", "bi_xy_std", "bi_rgb_std", "bi_w", "output_probability")
-    MAX_ITER_FIELD_NUMBER: _ClassVar[int]
-    POS_XY_STD_FIELD_NUMBER: _ClassVar[int]
-    POS_W_FIELD_NUMBER: _ClassVar[int]
-    BI_XY_STD_FIELD_NUMBER: _ClassVar[int]
-    BI_RGB_STD_FIELD_NUMBER: _ClassVar[int]
-    BI_W_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
-    max_iter: int
-    pos_xy_std: _containers.RepeatedScalarFieldContainer[float]
-    pos_w: _containers.RepeatedScalarFieldContainer[float]
-    bi_xy_std: _containers.RepeatedScalarFieldContainer[float]
-    bi_rgb_std: _containers.RepeatedScalarFieldContainer[float]
-    bi_w: _containers.RepeatedScalarFieldContainer[float]
-    output_probability: bool
-    def __init__(self, max_iter: _Optional[int] = ..., pos_xy_std: _Optional[_Iterable[float]] = ..., pos_w: _Optional[_Iterable[float]] = ..., bi_xy_std: _Optional[_Iterable[float]] = ..., bi_rgb_std: _Optional[_Iterable[float]] = ..., bi_w: _Optional[_Iterable[float]] = ..., output_probability: bool = ...) -> None: ...
-
-class DeformableConvolutionParameter(_message.Message):
-    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "dilation", "pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "group", "deformable_group", "weight_filler", "bias_filler", "engine")
-    class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        DEFAULT: _ClassVar[DeformableConvolutionParameter.Engine]
-        CAFFE: _ClassVar[DeformableConvolutionParameter.Engine]
-        CUDNN: _ClassVar[DeformableConvolutionParameter.Engine]
-    DEFAULT: DeformableConvolutionParameter.Engine
-    CAFFE: DeformableConvolutionParameter.Engine
-    CUDNN: DeformableConvolutionParameter.Engine
-    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
-    PAD_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    DILATION_FIELD_NUMBER: _ClassVar[int]
-    PAD_H_FIELD_NUMBER: _ClassVar[int]
-    PAD_W_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
+class ShuffleChannelParameter(_message.Message):
+    __slots__ = ("group",)
     GROUP_FIELD_NUMBER: _ClassVar[int]
-    DEFORMABLE_GROUP_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
-    ENGINE_FIELD_NUMBER: _ClassVar[int]
-    num_output: int
-    bias_term: bool
-    pad: _containers.RepeatedScalarFieldContainer[int]
-    kernel_size: _containers.RepeatedScalarFieldContainer[int]
-    stride: _containers.RepeatedScalarFieldContainer[int]
-    dilation: _containers.RepeatedScalarFieldContainer[int]
-    pad_h: int
-    pad_w: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
     group: int
-    deformable_group: int
-    weight_filler: FillerParameter
-    bias_filler: FillerParameter
-    engine: DeformableConvolutionParameter.Engine
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., stride: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., group: _Optional[int] = ..., deformable_group: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., engine: _Optional[_Union[DeformableConvolutionParameter.Engine, str]] = ...) -> None: ...
-
-class DeformablePSROIPoolingParameter(_message.Message):
-    __slots__ = ("spatial_scale", "output_dim", "group_size", "pooled_size", "part_size", "sample_per_part", "trans_std", "no_trans")
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
-    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
-    POOLED_SIZE_FIELD_NUMBER: _ClassVar[int]
-    PART_SIZE_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_PER_PART_FIELD_NUMBER: _ClassVar[int]
-    TRANS_STD_FIELD_NUMBER: _ClassVar[int]
-    NO_TRANS_FIELD_NUMBER: _ClassVar[int]
-    spatial_scale: float
-    output_dim: int
-    group_size: int
-    pooled_size: int
-    part_size: int
-    sample_per_part: int
-    trans_std: float
-    no_trans: bool
-    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ..., pooled_size: _Optional[int] = ..., part_size: _Optional[int] = ..., sample_per_part: _Optional[int] = ..., trans_std: _Optional[float] = ..., no_trans: bool = ...) -> None: ...
-
-class LocalParameter(_message.Message):
-    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "weight_filler", "bias_filler")
-    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
-    PAD_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
-    num_output: int
-    bias_term: bool
-    pad: int
-    kernel_size: int
-    stride: int
-    weight_filler: FillerParameter
-    bias_filler: FillerParameter
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[int] = ..., kernel_size: _Optional[int] = ..., stride: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
-
-class MaskResizeParameter(_message.Message):
-    __slots__ = ("output_height", "output_width", "factor_height", "factor_width")
-    OUTPUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    FACTOR_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    FACTOR_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    output_height: int
-    output_width: int
-    factor_height: float
-    factor_width: float
-    def __init__(self, output_height: _Optional[int] = ..., output_width: _Optional[int] = ..., factor_height: _Optional[float] = ..., factor_width: _Optional[float] = ...) -> None: ...
-
-class MatWriteParameter(_message.Message):
-    __slots__ = ("prefix", "source", "strip", "period")
-    PREFIX_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    STRIP_FIELD_NUMBER: _ClassVar[int]
-    PERIOD_FIELD_NUMBER: _ClassVar[int]
-    prefix: str
-    source: str
-    strip: int
-    period: int
-    def __init__(self, prefix: _Optional[str] = ..., source: _Optional[str] = ..., strip: _Optional[int] = ..., period: _Optional[int] = ...) -> None: ...
-
-class MergeCropParameter(_message.Message):
-    __slots__ = ("operation", "forward", "backward")
-    class MergeOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        STACK: _ClassVar[MergeCropParameter.MergeOp]
-        ADD: _ClassVar[MergeCropParameter.MergeOp]
-    STACK: MergeCropParameter.MergeOp
-    ADD: MergeCropParameter.MergeOp
-    OPERATION_FIELD_NUMBER: _ClassVar[int]
-    FORWARD_FIELD_NUMBER: _ClassVar[int]
-    BACKWARD_FIELD_NUMBER: _ClassVar[int]
-    operation: MergeCropParameter.MergeOp
-    forward: _containers.RepeatedScalarFieldContainer[bool]
-    backward: _containers.RepeatedScalarFieldContainer[bool]
-    def __init__(self, operation: _Optional[_Union[MergeCropParameter.MergeOp, str]] = ..., forward: _Optional[_Iterable[bool]] = ..., backward: _Optional[_Iterable[bool]] = ...) -> None: ...
-
-class MultiROIPoolingParameter(_message.Message):
-    __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "top_num")
-    POOLED_H_FIELD_NUMBER: _ClassVar[int]
-    POOLED_W_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    TOP_NUM_FIELD_NUMBER: _ClassVar[int]
-    pooled_h: int
-    pooled_w: int
-    spatial_scale: float
-    top_num: int
-    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ..., top_num: _Optional[int] = ...) -> None: ...
-
-class MultiStageMeanfieldParameter(_message.Message):
-    __slots__ = ("num_iterations", "theta_alpha", "theta_beta", "theta_gamma", "spatial_filter_weight", "bilateral_filter_weight", "compatibility_mode", "threshold")
-    class Compatibility(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        POTTS: _ClassVar[MultiStageMeanfieldParameter.Compatibility]
-    POTTS: MultiStageMeanfieldParameter.Compatibility
-    NUM_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
-    THETA_ALPHA_FIELD_NUMBER: _ClassVar[int]
-    THETA_BETA_FIELD_NUMBER: _ClassVar[int]
-    THETA_GAMMA_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    BILATERAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    COMPATIBILITY_MODE_FIELD_NUMBER: _ClassVar[int]
-    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    num_iterations: int
-    theta_alpha: float
-    theta_beta: float
-    theta_gamma: float
-    spatial_filter_weight: float
-    bilateral_filter_weight: float
-    compatibility_mode: MultiStageMeanfieldParameter.Compatibility
-    threshold: float
-    def __init__(self, num_iterations: _Optional[int] = ..., theta_alpha: _Optional[float] = ..., theta_beta: _Optional[float] = ..., theta_gamma: _Optional[float] = ..., spatial_filter_weight: _Optional[float] = ..., bilateral_filter_weight: _Optional[float] = ..., compatibility_mode: _Optional[_Union[MultiStageMeanfieldParameter.Compatibility, str]] = ..., threshold: _Optional[float] = ...) -> None: ...
-
-class PSROIAlignParameter(_message.Message):
-    __slots__ = ("spatial_scale", "output_dim", "group_size", "sample_num")
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
-    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_NUM_FIELD_NUMBER: _ClassVar[int]
-    spatial_scale: float
-    output_dim: int
-    group_size: int
-    sample_num: int
-    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ..., sample_num: _Optional[int] = ...) -> None: ...
-
-class ROIWarpingParameter(_message.Message):
-    __slots__ = ("pooled_h", "pooled_w", "spatial_scale")
-    POOLED_H_FIELD_NUMBER: _ClassVar[int]
-    POOLED_W_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    pooled_h: int
-    pooled_w: int
-    spatial_scale: float
-    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ...) -> None: ...
-
-class SumPoolingParameter(_message.Message):
-    __slots__ = ("pool", "kernel_size", "stride", "pad", "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w", "global_pooling")
-    class PoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        MAX: _ClassVar[SumPoolingParameter.PoolMethod]
-        AVE: _ClassVar[SumPoolingParameter.PoolMethod]
-        STOCHASTIC: _ClassVar[SumPoolingParameter.PoolMethod]
-        SUM: _ClassVar[SumPoolingParameter.PoolMethod]
-    MAX: SumPoolingParameter.PoolMethod
-    AVE: SumPoolingParameter.PoolMethod
-    STOCHASTIC: SumPoolingParameter.PoolMethod
-    SUM: SumPoolingParameter.PoolMethod
-    POOL_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    PAD_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
-    PAD_H_FIELD_NUMBER: _ClassVar[int]
-    PAD_W_FIELD_NUMBER: _ClassVar[int]
-    GLOBAL_POOLING_FIELD_NUMBER: _ClassVar[int]
-    pool: SumPoolingParameter.PoolMethod
-    kernel_size: int
-    stride: int
-    pad: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    pad_h: int
-    pad_w: int
-    global_pooling: bool
-    def __init__(self, pool: _Optional[_Union[SumPoolingParameter.PoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., stride: _Optional[int] = ..., pad: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., global_pooling: bool = ...) -> None: ...
-
-class TilingParameter(_message.Message):
-    __slots__ = ("tile_dim",)
-    TILE_DIM_FIELD_NUMBER: _ClassVar[int]
-    tile_dim: int
-    def __init__(self, tile_dim: _Optional[int] = ...) -> None: ...
-
-class DiceCoefLossParameter(_message.Message):
-    __slots__ = ("generalization", "ignore_label")
-    class GeneralizationMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        NONE: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
-        MULTICLASS: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
-        MULTICLASS_WEIGHTED: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
-    NONE: DiceCoefLossParameter.GeneralizationMode
-    MULTICLASS: DiceCoefLossParameter.GeneralizationMode
-    MULTICLASS_WEIGHTED: DiceCoefLossParameter.GeneralizationMode
-    GENERALIZATION_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    generalization: DiceCoefLossParameter.GeneralizationMode
-    ignore_label: int
-    def __init__(self, generalization: _Optional[_Union[DiceCoefLossParameter.GeneralizationMode, str]] = ..., ignore_label: _Optional[int] = ...) -> None: ...
-
-class BiasChannelParameter(_message.Message):
-    __slots__ = ("bg_bias", "fg_bias", "ignore_label", "label_type", "background_label")
-    class LabelType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        IMAGE: _ClassVar[BiasChannelParameter.LabelType]
-        PIXEL: _ClassVar[BiasChannelParameter.LabelType]
-    IMAGE: BiasChannelParameter.LabelType
-    PIXEL: BiasChannelParameter.LabelType
-    BG_BIAS_FIELD_NUMBER: _ClassVar[int]
-    FG_BIAS_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    LABEL_TYPE_FIELD_NUMBER: _ClassVar[int]
-    BACKGROUND_LABEL_FIELD_NUMBER: _ClassVar[int]
-    bg_bias: float
-    fg_bias: float
-    ignore_label: _containers.RepeatedScalarFieldContainer[int]
-    label_type: BiasChannelParameter.LabelType
-    background_label: int
-    def __init__(self, bg_bias: _Optional[float] = ..., fg_bias: _Optional[float] = ..., ignore_label: _Optional[_Iterable[int]] = ..., label_type: _Optional[_Union[BiasChannelParameter.LabelType, str]] = ..., background_label: _Optional[int] = ...) -> None: ...
-
-class UniqueLabelParameter(_message.Message):
-    __slots__ = ("max_labels", "ignore_label", "force_label")
-    MAX_LABELS_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    FORCE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    max_labels: int
-    ignore_label: _containers.RepeatedScalarFieldContainer[int]
-    force_label: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, max_labels: _Optional[int] = ..., ignore_label: _Optional[_Iterable[int]] = ..., force_label: _Optional[_Iterable[float]] = ...) -> None: ...
-
-class ScalarParameter(_message.Message):
-    __slots__ = ("axis",)
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    axis: int
-    def __init__(self, axis: _Optional[int] = ...) -> None: ...
-
-class DomainTransformParameter(_message.Message):
-    __slots__ = ("num_iter", "spatial_sigma", "range_sigma", "min_weight")
-    NUM_ITER_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_SIGMA_FIELD_NUMBER: _ClassVar[int]
-    RANGE_SIGMA_FIELD_NUMBER: _ClassVar[int]
-    MIN_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    num_iter: int
-    spatial_sigma: float
-    range_sigma: float
-    min_weight: float
-    def __init__(self, num_iter: _Optional[int] = ..., spatial_sigma: _Optional[float] = ..., range_sigma: _Optional[float] = ..., min_weight: _Optional[float] = ...) -> None: ...
-
-class SpatialTransformerParameter(_message.Message):
-    __slots__ = ("transform_type", "sampler_type", "output_H", "output_W", "to_compute_dU", "theta_1_1", "theta_1_2", "theta_1_3", "theta_2_1", "theta_2_2", "theta_2_3", "debug_info")
-    TRANSFORM_TYPE_FIELD_NUMBER: _ClassVar[int]
-    SAMPLER_TYPE_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_H_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_W_FIELD_NUMBER: _ClassVar[int]
-    TO_COMPUTE_DU_FIELD_NUMBER: _ClassVar[int]
-    THETA_1_1_FIELD_NUMBER: _ClassVar[int]
-    THETA_1_2_FIELD_NUMBER: _ClassVar[int]
-    THETA_1_3_FIELD_NUMBER: _ClassVar[int]
-    THETA_2_1_FIELD_NUMBER: _ClassVar[int]
-    THETA_2_2_FIELD_NUMBER: _ClassVar[int]
-    THETA_2_3_FIELD_NUMBER: _ClassVar[int]
-    DEBUG_INFO_FIELD_NUMBER: _ClassVar[int]
-    transform_type: str
-    sampler_type: str
-    output_H: int
-    output_W: int
-    to_compute_dU: bool
-    theta_1_1: float
-    theta_1_2: float
-    theta_1_3: float
-    theta_2_1: float
-    theta_2_2: float
-    theta_2_3: float
-    debug_info: bool
-    def __init__(self, transform_type: _Optional[str] = ..., sampler_type: _Optional[str] = ..., output_H: _Optional[int] = ..., output_W: _Optional[int] = ..., to_compute_dU: bool = ..., theta_1_1: _Optional[float] = ..., theta_1_2: _Optional[float] = ..., theta_1_3: _Optional[float] = ..., theta_2_1: _Optional[float] = ..., theta_2_2: _Optional[float] = ..., theta_2_3: _Optional[float] = ..., debug_info: bool = ...) -> None: ...
-
-class CoSDataParameter(_message.Message):
-    __slots__ = ("batch_size", "top", "source")
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    TOP_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    batch_size: int
-    top: _containers.RepeatedCompositeFieldContainer[CoSTop]
-    source: str
-    def __init__(self, batch_size: _Optional[int] = ..., top: _Optional[_Iterable[_Union[CoSTop, _Mapping]]] = ..., source: _Optional[str] = ...) -> None: ...
-
-class CoSTop(_message.Message):
-    __slots__ = ("name", "type", "channels", "height", "width", "out_channels", "out_height", "out_width", "sample_num_axes", "transpose", "transform_param")
-    class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        STRING: _ClassVar[CoSTop.DataType]
-        INT: _ClassVar[CoSTop.DataType]
-        FLOAT: _ClassVar[CoSTop.DataType]
-        INT_ARRAY: _ClassVar[CoSTop.DataType]
-        FLOAT_ARRAY: _ClassVar[CoSTop.DataType]
-        RAW_IMAGE: _ClassVar[CoSTop.DataType]
-        ENCODED_IMAGE: _ClassVar[CoSTop.DataType]
-        ENCODED_IMAGE_WITH_DIM: _ClassVar[CoSTop.DataType]
-    STRING: CoSTop.DataType
-    INT: CoSTop.DataType
-    FLOAT: CoSTop.DataType
-    INT_ARRAY: CoSTop.DataType
-    FLOAT_ARRAY: CoSTop.DataType
-    RAW_IMAGE: CoSTop.DataType
-    ENCODED_IMAGE: CoSTop.DataType
-    ENCODED_IMAGE_WITH_DIM: CoSTop.DataType
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_FIELD_NUMBER: _ClassVar[int]
-    HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_FIELD_NUMBER: _ClassVar[int]
-    OUT_CHANNELS_FIELD_NUMBER: _ClassVar[int]
-    OUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    OUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_NUM_AXES_FIELD_NUMBER: _ClassVar[int]
-    TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
-    TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    type: CoSTop.DataType
-    channels: int
-    height: int
-    width: int
-    out_channels: int
-    out_height: int
-    out_width: int
-    sample_num_axes: int
-    transpose: bool
-    transform_param: TransformationParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[CoSTop.DataType, str]] = ..., channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., out_channels: _Optional[int] = ..., out_height: _Optional[int] = ..., out_width: _Optional[int] = ..., sample_num_axes: _Optional[int] = ..., transpose: bool = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ...) -> None: ...
-
-class MultiLabelImageDataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "root_folder", "label_num")
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
-    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
-    NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    IS_COLOR_FIELD_NUMBER: _ClassVar[int]
-    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
-    LABEL_NUM_FIELD_NUMBER: _ClassVar[int]
-    source: str
-    batch_size: int
-    rand_skip: int
-    shuffle: bool
-    new_height: int
-    new_width: int
-    is_color: bool
-    root_folder: str
-    label_num: int
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., root_folder: _Optional[str] = ..., label_num: _Optional[int] = ...) -> None: ...
-
-class FocalLossParameter(_message.Message):
-    __slots__ = ("type", "gamma", "gama", "alpha", "beta", "axis")
-    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        ORIGIN: _ClassVar[FocalLossParameter.Type]
-        LINEAR: _ClassVar[FocalLossParameter.Type]
-    ORIGIN: FocalLossParameter.Type
-    LINEAR: FocalLossParameter.Type
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    GAMMA_FIELD_NUMBER: _ClassVar[int]
-    GAMA_FIELD_NUMBER: _ClassVar[int]
-    ALPHA_FIELD_NUMBER: _ClassVar[int]
-    BETA_FIELD_NUMBER: _ClassVar[int]
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    type: FocalLossParameter.Type
-    gamma: float
-    gama: float
-    alpha: float
-    beta: float
-    axis: int
-    def __init__(self, type: _Optional[_Union[FocalLossParameter.Type, str]] = ..., gamma: _Optional[float] = ..., gama: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., axis: _Optional[int] = ...) -> None: ...
-
-class OrdinalRegressionLossParameter(_message.Message):
-    __slots__ = ("k", "weight_file")
-    K_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILE_FIELD_NUMBER: _ClassVar[int]
-    k: int
-    weight_file: str
-    def __init__(self, k: _Optional[int] = ..., weight_file: _Optional[str] = ...) -> None: ...
-
-class EntropyParameter(_message.Message):
-    __slots__ = ("threshold", "ignore_label", "iterations_num")
-    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    ITERATIONS_NUM_FIELD_NUMBER: _ClassVar[int]
-    threshold: float
-    ignore_label: int
-    iterations_num: int
-    def __init__(self, threshold: _Optional[float] = ..., ignore_label: _Optional[int] = ..., iterations_num: _Optional[int] = ...) -> None: ...
-
-class MMDParameter(_message.Message):
-    __slots__ = ("kernel_num", "kernel_mul", "fix_gamma")
-    KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
-    FIX_GAMMA_FIELD_NUMBER: _ClassVar[int]
-    kernel_num: int
-    kernel_mul: float
-    fix_gamma: bool
-    def __init__(self, kernel_num: _Optional[int] = ..., kernel_mul: _Optional[float] = ..., fix_gamma: bool = ...) -> None: ...
-
-class JMMDParameter(_message.Message):
-    __slots__ = ("kernel_num", "sigma", "label_kernel_mul", "label_kernel_num", "kernel_mul", "fix_gamma", "auto_sigma")
-    KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
-    SIGMA_FIELD_NUMBER: _ClassVar[int]
-    LABEL_KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
-    LABEL_KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
-    FIX_GAMMA_FIELD_NUMBER: _ClassVar[int]
-    AUTO_SIGMA_FIELD_NUMBER: _ClassVar[int]
-    kernel_num: int
-    sigma: float
-    label_kernel_mul: float
-    label_kernel_num: int
-    kernel_mul: float
-    fix_gamma: bool
-    auto_sigma: bool
-    def __init__(self, kernel_num: _Optional[int] = ..., sigma: _Optional[float] = ..., label_kernel_mul: _Optional[float] = ..., label_kernel_num: _Optional[int] = ..., kernel_mul: _Optional[float] = ..., fix_gamma: bool = ..., auto_sigma: bool = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ...) -> None: ...
 
 class ImResizeParameter(_message.Message):
     __slots__ = ("target_spatial_width", "target_spatial_height", "factor", "start_scale", "scale_gap")
@@ -4881,249 +4204,6 @@ class NmsParameter(_message.Message):
     max_peaks: int
     num_parts: int
     def __init__(self, threshold: _Optional[float] = ..., num_peak: _Optional[int] = ..., max_peaks: _Optional[int] = ..., num_parts: _Optional[int] = ...) -> None: ...
-
-class SquashParameter(_message.Message):
-    __slots__ = ("capsule_dim", "a")
-    CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
-    A_FIELD_NUMBER: _ClassVar[int]
-    capsule_dim: int
-    a: float
-    def __init__(self, capsule_dim: _Optional[int] = ..., a: _Optional[float] = ...) -> None: ...
-
-class CapsuleLenParameter(_message.Message):
-    __slots__ = ("num_class",)
-    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
-    num_class: int
-    def __init__(self, num_class: _Optional[int] = ...) -> None: ...
-
-class CapsuleMaskParameter(_message.Message):
-    __slots__ = ("class_num",)
-    CLASS_NUM_FIELD_NUMBER: _ClassVar[int]
-    class_num: int
-    def __init__(self, class_num: _Optional[int] = ...) -> None: ...
-
-class CapsuleReshapeParameter(_message.Message):
-    __slots__ = ("capsule_dim",)
-    CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
-    capsule_dim: int
-    def __init__(self, capsule_dim: _Optional[int] = ...) -> None: ...
-
-class CapsuleTransformParameter(_message.Message):
-    __slots__ = ("bias_term", "weight_filler", "bias_filler", "input_capsule_dim", "output_capsule_dim", "output_capsule_num")
-    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
-    INPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
-    bias_term: bool
-    weight_filler: FillerParameter
-    bias_filler: FillerParameter
-    input_capsule_dim: int
-    output_capsule_dim: int
-    output_capsule_num: int
-    def __init__(self, bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., input_capsule_dim: _Optional[int] = ..., output_capsule_dim: _Optional[int] = ..., output_capsule_num: _Optional[int] = ...) -> None: ...
-
-class CapsuleRoutingParameter(_message.Message):
-    __slots__ = ("weight_filler", "input_capsule_num", "output_capsule_dim", "output_capsule_num")
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    INPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
-    weight_filler: FillerParameter
-    input_capsule_num: int
-    output_capsule_dim: int
-    output_capsule_num: int
-    def __init__(self, weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., input_capsule_num: _Optional[int] = ..., output_capsule_dim: _Optional[int] = ..., output_capsule_num: _Optional[int] = ...) -> None: ...
-
-class CapsuleMarginParameter(_message.Message):
-    __slots__ = ("num_class", "m_upper_bound", "m_lower_bound", "axis")
-    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
-    M_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
-    M_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
-    LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    num_class: int
-    m_upper_bound: float
-    m_lower_bound: float
-    axis: int
-    def __init__(self, num_class: _Optional[int] = ..., m_upper_bound: _Optional[float] = ..., m_lower_bound: _Optional[float] = ..., axis: _Optional[int] = ..., **kwargs) -> None: ...
-
-class GroupNormParameter(_message.Message):
-    __slots__ = ("eps", "group_num")
-    EPS_FIELD_NUMBER: _ClassVar[int]
-    GROUP_NUM_FIELD_NUMBER: _ClassVar[int]
-    eps: float
-    group_num: int
-    def __init__(self, eps: _Optional[float] = ..., group_num: _Optional[int] = ...) -> None: ...
-
-class GRNParameter(_message.Message):
-    __slots__ = ("bias",)
-    BIAS_FIELD_NUMBER: _ClassVar[int]
-    bias: float
-    def __init__(self, bias: _Optional[float] = ...) -> None: ...
-
-class NetvladParameter(_message.Message):
-    __slots__ = ("cluster_num", "local_dim", "vlad_dim", "weight_filler")
-    CLUSTER_NUM_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_DIM_FIELD_NUMBER: _ClassVar[int]
-    VLAD_DIM_FIELD_NUMBER: _ClassVar[int]
-    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    cluster_num: int
-    local_dim: int
-    vlad_dim: int
-    weight_filler: FillerParameter
-    def __init__(self, cluster_num: _Optional[int] = ..., local_dim: _Optional[int] = ..., vlad_dim: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
-
-class IntranormParameter(_message.Message):
-    __slots__ = ("cluster_num",)
-    CLUSTER_NUM_FIELD_NUMBER: _ClassVar[int]
-    cluster_num: int
-    def __init__(self, cluster_num: _Optional[int] = ...) -> None: ...
-
-class SumParameter(_message.Message):
-    __slots__ = ("num_component",)
-    NUM_COMPONENT_FIELD_NUMBER: _ClassVar[int]
-    num_component: int
-    def __init__(self, num_component: _Optional[int] = ...) -> None: ...
-
-class DenseBlockParameter(_message.Message):
-    __slots__ = ("numTransition", "initChannel", "growthRate", "pad_h", "pad_w", "conv_verticalStride", "conv_horizentalStride", "filter_H", "filter_W", "Filter_Filler", "BN_Scaler_Filler", "BN_Bias_Filler", "gpuIdx", "use_dropout", "dropout_amount", "use_BC", "BC_ultra_space_efficient", "workspace_MB", "moving_average_fraction")
-    NUMTRANSITION_FIELD_NUMBER: _ClassVar[int]
-    INITCHANNEL_FIELD_NUMBER: _ClassVar[int]
-    GROWTHRATE_FIELD_NUMBER: _ClassVar[int]
-    PAD_H_FIELD_NUMBER: _ClassVar[int]
-    PAD_W_FIELD_NUMBER: _ClassVar[int]
-    CONV_VERTICALSTRIDE_FIELD_NUMBER: _ClassVar[int]
-    CONV_HORIZENTALSTRIDE_FIELD_NUMBER: _ClassVar[int]
-    FILTER_H_FIELD_NUMBER: _ClassVar[int]
-    FILTER_W_FIELD_NUMBER: _ClassVar[int]
-    FILTER_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BN_SCALER_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BN_BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
-    GPUIDX_FIELD_NUMBER: _ClassVar[int]
-    USE_DROPOUT_FIELD_NUMBER: _ClassVar[int]
-    DROPOUT_AMOUNT_FIELD_NUMBER: _ClassVar[int]
-    USE_BC_FIELD_NUMBER: _ClassVar[int]
-    BC_ULTRA_SPACE_EFFICIENT_FIELD_NUMBER: _ClassVar[int]
-    WORKSPACE_MB_FIELD_NUMBER: _ClassVar[int]
-    MOVING_AVERAGE_FRACTION_FIELD_NUMBER: _ClassVar[int]
-    numTransition: int
-    initChannel: int
-    growthRate: int
-    pad_h: int
-    pad_w: int
-    conv_verticalStride: int
-    conv_horizentalStride: int
-    filter_H: int
-    filter_W: int
-    Filter_Filler: FillerParameter
-    BN_Scaler_Filler: FillerParameter
-    BN_Bias_Filler: FillerParameter
-    gpuIdx: int
-    use_dropout: bool
-    dropout_amount: float
-    use_BC: bool
-    BC_ultra_space_efficient: bool
-    workspace_MB: int
-    moving_average_fraction: float
-    def __init__(self, numTransition: _Optional[int] = ..., initChannel: _Optional[int] = ..., growthRate: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., conv_verticalStride: _Optional[int] = ..., conv_horizentalStride: _Optional[int] = ..., filter_H: _Optional[int] = ..., filter_W: _Optional[int] = ..., Filter_Filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., BN_Scaler_Filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., BN_Bias_Filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., gpuIdx: _Optional[int] = ..., use_dropout: bool = ..., dropout_amount: _Optional[float] = ..., use_BC: bool = ..., BC_ultra_space_efficient: bool = ..., workspace_MB: _Optional[int] = ..., moving_average_fraction: _Optional[float] = ...) -> None: ...
-
-class MulParameter(_message.Message):
-    __slots__ = ("mul_shape",)
-    MUL_SHAPE_FIELD_NUMBER: _ClassVar[int]
-    mul_shape: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, mul_shape: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class PixelShuffleParameter(_message.Message):
-    __slots__ = ("upscale_factor",)
-    UPSCALE_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    upscale_factor: int
-    def __init__(self, upscale_factor: _Optional[int] = ...) -> None: ...
-
-class SpatialWtaParameter(_message.Message):
-    __slots__ = ("global_wta", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w")
-    GLOBAL_WTA_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
-    global_wta: bool
-    kernel_size: int
-    kernel_h: int
-    kernel_w: int
-    stride: int
-    stride_h: int
-    stride_w: int
-    def __init__(self, global_wta: bool = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ...) -> None: ...
-
-class ResizeNearestNeighborParameter(_message.Message):
-    __slots__ = ("align_corners", "output_height", "output_width", "data_format", "scale_height", "scale_width", "half_pixel_centers", "half_pixel_onnx")
-    ALIGN_CORNERS_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    DATA_FORMAT_FIELD_NUMBER: _ClassVar[int]
-    SCALE_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    SCALE_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    HALF_PIXEL_CENTERS_FIELD_NUMBER: _ClassVar[int]
-    HALF_PIXEL_ONNX_FIELD_NUMBER: _ClassVar[int]
-    align_corners: bool
-    output_height: int
-    output_width: int
-    data_format: str
-    scale_height: float
-    scale_width: float
-    half_pixel_centers: bool
-    half_pixel_onnx: bool
-    def __init__(self, align_corners: bool = ..., output_height: _Optional[int] = ..., output_width: _Optional[int] = ..., data_format: _Optional[str] = ..., scale_height: _Optional[float] = ..., scale_width: _Optional[float] = ..., half_pixel_centers: bool = ..., half_pixel_onnx: bool = ...) -> None: ...
-
-class SpatialDropoutParameter(_message.Message):
-    __slots__ = ("dropout_ratio", "sample_weights_test")
-    DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_WEIGHTS_TEST_FIELD_NUMBER: _ClassVar[int]
-    dropout_ratio: float
-    sample_weights_test: bool
-    def __init__(self, dropout_ratio: _Optional[float] = ..., sample_weights_test: bool = ...) -> None: ...
-
-class SqueezeParameter(_message.Message):
-    __slots__ = ("axis",)
-    AXIS_FIELD_NUMBER: _ClassVar[int]
-    axis: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, axis: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class PaddingParameter(_message.Message):
-    __slots__ = ("pad_l", "pad_r", "pad_t", "pad_b", "value", "pad_beg", "pad_end")
-    PAD_L_FIELD_NUMBER: _ClassVar[int]
-    PAD_R_FIELD_NUMBER: _ClassVar[int]
-    PAD_T_FIELD_NUMBER: _ClassVar[int]
-    PAD_B_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
-    PAD_BEG_FIELD_NUMBER: _ClassVar[int]
-    PAD_END_FIELD_NUMBER: _ClassVar[int]
-    pad_l: int
-    pad_r: int
-    pad_t: int
-    pad_b: int
-    value: float
-    pad_beg: int
-    pad_end: int
-    def __init__(self, pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ..., value: _Optional[float] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ...) -> None: ...
-
-class MILParameter(_message.Message):
-    __slots__ = ("type", "context_per_roi")
-    class MILType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        MAX: _ClassVar[MILParameter.MILType]
-        NOR: _ClassVar[MILParameter.MILType]
-    MAX: MILParameter.MILType
-    NOR: MILParameter.MILType
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    CONTEXT_PER_ROI_FIELD_NUMBER: _ClassVar[int]
-    type: MILParameter.MILType
-    context_per_roi: int
-    def __init__(self, type: _Optional[_Union[MILParameter.MILType, str]] = ..., context_per_roi: _Optional[int] = ...) -> None: ...
 
 class CPMTransformationParameter(_message.Message):
     __slots__ = ("stride", "flip_prob", "max_rotate_degree", "crop_size_x", "crop_size_y", "scale_prob", "scale_min", "scale_max", "target_dist", "center_perterb_max", "sigma", "clahe_tile_size", "clahe_clip_limit", "do_clahe", "num_parts", "aug_way", "gray", "np_in_lmdb", "transform_body_joint", "scale", "mirror", "crop_size", "mean_file", "mean_value", "scale_cvg", "max_cvg_len", "min_cvg_len", "opaque_coverage", "coverage", "visualize", "bbox_norm_factor", "img_header", "force_color", "force_gray", "sigma_center", "num_total_augs")
@@ -5243,82 +4323,1002 @@ class HeatmapDataParameter(_message.Message):
     flip_joint_labels: bool
     def __init__(self, segmentation: bool = ..., multfact: _Optional[int] = ..., num_channels: _Optional[int] = ..., batchsize: _Optional[int] = ..., root_img_dir: _Optional[str] = ..., random_crop: bool = ..., sample_per_cluster: bool = ..., labelinds: _Optional[str] = ..., source: _Optional[str] = ..., meanfile: _Optional[str] = ..., crop_meanfile: _Optional[str] = ..., cropsize: _Optional[int] = ..., outsize: _Optional[int] = ..., scale: _Optional[float] = ..., label_width: _Optional[int] = ..., label_height: _Optional[int] = ..., dont_flip_first: bool = ..., angle_max: _Optional[float] = ..., flip_joint_labels: bool = ...) -> None: ...
 
-class RunOrigin(_message.Message):
-    __slots__ = ("id", "began")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    BEGAN_FIELD_NUMBER: _ClassVar[int]
-    id: str
-    began: int
-    def __init__(self, id: _Optional[str] = ..., began: _Optional[int] = ...) -> None: ...
+class BinaryWeightsParameter(_message.Message):
+    __slots__ = ("use_alpha", "use_binarization")
+    USE_ALPHA_FIELD_NUMBER: _ClassVar[int]
+    USE_BINARIZATION_FIELD_NUMBER: _ClassVar[int]
+    use_alpha: bool
+    use_binarization: bool
+    def __init__(self, use_alpha: bool = ..., use_binarization: bool = ...) -> None: ...
 
-class ResumeState(_message.Message):
-    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision", "data", "algorithm")
-    SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
-    CONFIG_HASH_FIELD_NUMBER: _ClassVar[int]
-    RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
-    LOSS_WINDOW_FIELD_NUMBER: _ClassVar[int]
+class QuantParameter(_message.Message):
+    __slots__ = ("forward_func", "backward_func", "clip_thr", "negative_slope", "thrs", "centers")
+    FORWARD_FUNC_FIELD_NUMBER: _ClassVar[int]
+    BACKWARD_FUNC_FIELD_NUMBER: _ClassVar[int]
+    CLIP_THR_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_SLOPE_FIELD_NUMBER: _ClassVar[int]
+    THRS_FIELD_NUMBER: _ClassVar[int]
+    CENTERS_FIELD_NUMBER: _ClassVar[int]
+    forward_func: str
+    backward_func: str
+    clip_thr: float
+    negative_slope: float
+    thrs: _containers.RepeatedScalarFieldContainer[float]
+    centers: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, forward_func: _Optional[str] = ..., backward_func: _Optional[str] = ..., clip_thr: _Optional[float] = ..., negative_slope: _Optional[float] = ..., thrs: _Optional[_Iterable[float]] = ..., centers: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class SparsifyParameter(_message.Message):
+    __slots__ = ("thre", "coef")
+    THRE_FIELD_NUMBER: _ClassVar[int]
+    COEF_FIELD_NUMBER: _ClassVar[int]
+    thre: float
+    coef: float
+    def __init__(self, thre: _Optional[float] = ..., coef: _Optional[float] = ...) -> None: ...
+
+class ROIPoolingParameter(_message.Message):
+    __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "pad_ratio")
+    POOLED_H_FIELD_NUMBER: _ClassVar[int]
+    POOLED_W_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    PAD_RATIO_FIELD_NUMBER: _ClassVar[int]
+    pooled_h: int
+    pooled_w: int
+    spatial_scale: float
+    pad_ratio: float
+    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ..., pad_ratio: _Optional[float] = ...) -> None: ...
+
+class PSROIPoolingParameter(_message.Message):
+    __slots__ = ("spatial_scale", "output_dim", "group_size")
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    spatial_scale: float
+    output_dim: int
+    group_size: int
+    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ...) -> None: ...
+
+class BoxAnnotatorOHEMParameter(_message.Message):
+    __slots__ = ("roi_per_img", "ignore_label")
+    ROI_PER_IMG_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    roi_per_img: int
+    ignore_label: int
+    def __init__(self, roi_per_img: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+
+class ProposalParameter(_message.Message):
+    __slots__ = ("feat_stride", "base_size", "min_size", "ratio", "scale", "pre_nms_topn", "post_nms_topn", "nms_thresh")
+    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RATIO_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    PRE_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
+    POST_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESH_FIELD_NUMBER: _ClassVar[int]
+    feat_stride: int
+    base_size: int
+    min_size: int
+    ratio: _containers.RepeatedScalarFieldContainer[float]
+    scale: _containers.RepeatedScalarFieldContainer[float]
+    pre_nms_topn: int
+    post_nms_topn: int
+    nms_thresh: float
+    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., min_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., pre_nms_topn: _Optional[int] = ..., post_nms_topn: _Optional[int] = ..., nms_thresh: _Optional[float] = ...) -> None: ...
+
+class AnchorTargetParameter(_message.Message):
+    __slots__ = ("feat_stride", "base_size", "ratio", "scale", "allowed_border", "batch_size", "fg_fraction", "positive_overlap", "negative_overlap", "clobber_positives", "positive_weight")
+    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RATIO_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_BORDER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CLOBBER_POSITIVES_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    feat_stride: int
+    base_size: int
+    ratio: _containers.RepeatedScalarFieldContainer[float]
+    scale: _containers.RepeatedScalarFieldContainer[float]
+    allowed_border: float
+    batch_size: int
+    fg_fraction: float
+    positive_overlap: float
+    negative_overlap: float
+    clobber_positives: bool
+    positive_weight: float
+    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., allowed_border: _Optional[float] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., positive_overlap: _Optional[float] = ..., negative_overlap: _Optional[float] = ..., clobber_positives: bool = ..., positive_weight: _Optional[float] = ...) -> None: ...
+
+class RoIDetectionOutputParameter(_message.Message):
+    __slots__ = ("confidence_threshold", "nms_threshold", "keep_top_k", "bbox_mean", "bbox_std")
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    confidence_threshold: float
+    nms_threshold: float
+    keep_top_k: int
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., keep_top_k: _Optional[int] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class RoIDataParameter(_message.Message):
+    __slots__ = ("source", "root_folder", "label_file", "short_side", "max_size", "shuffle", "use_difficult", "prefetch", "num_classes")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
-    CARRIED_FIELD_NUMBER: _ClassVar[int]
-    BEST_VALUE_FIELD_NUMBER: _ClassVar[int]
-    BEST_ITERATION_FIELD_NUMBER: _ClassVar[int]
-    TESTS_SINCE_BEST_FIELD_NUMBER: _ClassVar[int]
-    JUDGED_ITERATION_FIELD_NUMBER: _ClassVar[int]
-    AVERAGE_FIELD_NUMBER: _ClassVar[int]
-    RATE_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    FORGIVEN_FIELD_NUMBER: _ClassVar[int]
-    LOSS_SCALE_FIELD_NUMBER: _ClassVar[int]
-    LOSS_SCALE_GOOD_FIELD_NUMBER: _ClassVar[int]
-    PRECISION_FIELD_NUMBER: _ClassVar[int]
-    DATA_FIELD_NUMBER: _ClassVar[int]
-    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
-    solver_type: str
-    config_hash: str
-    random_seed: int
-    loss_window: _containers.RepeatedScalarFieldContainer[float]
-    source: _containers.RepeatedCompositeFieldContainer[SourcePosition]
-    carried: _containers.RepeatedCompositeFieldContainer[CarriedState]
-    best_value: float
-    best_iteration: int
-    tests_since_best: int
-    judged_iteration: int
-    average: _containers.RepeatedCompositeFieldContainer[BlobProto]
-    rate_factor: float
-    forgiven: int
-    loss_scale: float
-    loss_scale_good: int
-    precision: str
-    data: _containers.RepeatedCompositeFieldContainer[DataFact]
-    algorithm: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataFact, _Mapping]]] = ..., algorithm: _Optional[_Iterable[str]] = ...) -> None: ...
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FILE_FIELD_NUMBER: _ClassVar[int]
+    SHORT_SIDE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    USE_DIFFICULT_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    root_folder: str
+    label_file: str
+    short_side: int
+    max_size: int
+    shuffle: bool
+    use_difficult: bool
+    prefetch: int
+    num_classes: int
+    def __init__(self, source: _Optional[str] = ..., root_folder: _Optional[str] = ..., label_file: _Optional[str] = ..., short_side: _Optional[int] = ..., max_size: _Optional[int] = ..., shuffle: bool = ..., use_difficult: bool = ..., prefetch: _Optional[int] = ..., num_classes: _Optional[int] = ...) -> None: ...
 
-class CarriedState(_message.Message):
-    __slots__ = ("net", "layer", "blob")
-    NET_FIELD_NUMBER: _ClassVar[int]
-    LAYER_FIELD_NUMBER: _ClassVar[int]
-    BLOB_FIELD_NUMBER: _ClassVar[int]
-    net: str
-    layer: str
-    blob: _containers.RepeatedCompositeFieldContainer[BlobProto]
-    def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., blob: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ...) -> None: ...
+class DeformableConvolutionParameter(_message.Message):
+    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "dilation", "pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "group", "deformable_group", "weight_filler", "bias_filler", "engine")
+    class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        DEFAULT: _ClassVar[DeformableConvolutionParameter.Engine]
+        CAFFE: _ClassVar[DeformableConvolutionParameter.Engine]
+        CUDNN: _ClassVar[DeformableConvolutionParameter.Engine]
+    DEFAULT: DeformableConvolutionParameter.Engine
+    CAFFE: DeformableConvolutionParameter.Engine
+    CUDNN: DeformableConvolutionParameter.Engine
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
+    PAD_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    DILATION_FIELD_NUMBER: _ClassVar[int]
+    PAD_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_W_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    DEFORMABLE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    bias_term: bool
+    pad: _containers.RepeatedScalarFieldContainer[int]
+    kernel_size: _containers.RepeatedScalarFieldContainer[int]
+    stride: _containers.RepeatedScalarFieldContainer[int]
+    dilation: _containers.RepeatedScalarFieldContainer[int]
+    pad_h: int
+    pad_w: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    group: int
+    deformable_group: int
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    engine: DeformableConvolutionParameter.Engine
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., stride: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., group: _Optional[int] = ..., deformable_group: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., engine: _Optional[_Union[DeformableConvolutionParameter.Engine, str]] = ...) -> None: ...
 
-class DataFact(_message.Message):
-    __slots__ = ("net", "layer", "name", "value")
-    NET_FIELD_NUMBER: _ClassVar[int]
-    LAYER_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
-    net: str
-    layer: str
-    name: str
-    value: str
-    def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+class DeformablePSROIPoolingParameter(_message.Message):
+    __slots__ = ("spatial_scale", "output_dim", "group_size", "pooled_size", "part_size", "sample_per_part", "trans_std", "no_trans")
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    POOLED_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PART_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_PER_PART_FIELD_NUMBER: _ClassVar[int]
+    TRANS_STD_FIELD_NUMBER: _ClassVar[int]
+    NO_TRANS_FIELD_NUMBER: _ClassVar[int]
+    spatial_scale: float
+    output_dim: int
+    group_size: int
+    pooled_size: int
+    part_size: int
+    sample_per_part: int
+    trans_std: float
+    no_trans: bool
+    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ..., pooled_size: _Optional[int] = ..., part_size: _Optional[int] = ..., sample_per_part: _Optional[int] = ..., trans_std: _Optional[float] = ..., no_trans: bool = ...) -> None: ...
 
-class SourcePosition(_message.Message):
-    __slots__ = ("net", "layer", "samples")
-    NET_FIELD_NUMBER: _ClassVar[int]
-    LAYER_FIELD_NUMBER: _ClassVar[int]
-    SAMPLES_FIELD_NUMBER: _ClassVar[int]
-    net: str
-    layer: str
-    samples: int
-    def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., samples: _Optional[int] = ...) -> None: ...
+class LocalParameter(_message.Message):
+    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "weight_filler", "bias_filler")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
+    PAD_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    bias_term: bool
+    pad: int
+    kernel_size: int
+    stride: int
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[int] = ..., kernel_size: _Optional[int] = ..., stride: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
+
+class MaskResizeParameter(_message.Message):
+    __slots__ = ("output_height", "output_width", "factor_height", "factor_width")
+    OUTPUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    output_height: int
+    output_width: int
+    factor_height: float
+    factor_width: float
+    def __init__(self, output_height: _Optional[int] = ..., output_width: _Optional[int] = ..., factor_height: _Optional[float] = ..., factor_width: _Optional[float] = ...) -> None: ...
+
+class MultiROIPoolingParameter(_message.Message):
+    __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "top_num")
+    POOLED_H_FIELD_NUMBER: _ClassVar[int]
+    POOLED_W_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    TOP_NUM_FIELD_NUMBER: _ClassVar[int]
+    pooled_h: int
+    pooled_w: int
+    spatial_scale: float
+    top_num: int
+    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ..., top_num: _Optional[int] = ...) -> None: ...
+
+class PSROIAlignParameter(_message.Message):
+    __slots__ = ("spatial_scale", "output_dim", "group_size", "sample_num")
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_NUM_FIELD_NUMBER: _ClassVar[int]
+    spatial_scale: float
+    output_dim: int
+    group_size: int
+    sample_num: int
+    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ..., sample_num: _Optional[int] = ...) -> None: ...
+
+class ROIWarpingParameter(_message.Message):
+    __slots__ = ("pooled_h", "pooled_w", "spatial_scale")
+    POOLED_H_FIELD_NUMBER: _ClassVar[int]
+    POOLED_W_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    pooled_h: int
+    pooled_w: int
+    spatial_scale: float
+    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ...) -> None: ...
+
+class TilingParameter(_message.Message):
+    __slots__ = ("tile_dim",)
+    TILE_DIM_FIELD_NUMBER: _ClassVar[int]
+    tile_dim: int
+    def __init__(self, tile_dim: _Optional[int] = ...) -> None: ...
+
+class SpatialTransformerParameter(_message.Message):
+    __slots__ = ("transform_type", "sampler_type", "output_H", "output_W", "to_compute_dU", "theta_1_1", "theta_1_2", "theta_1_3", "theta_2_1", "theta_2_2", "theta_2_3", "debug_info")
+    TRANSFORM_TYPE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_TYPE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_H_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_W_FIELD_NUMBER: _ClassVar[int]
+    TO_COMPUTE_DU_FIELD_NUMBER: _ClassVar[int]
+    THETA_1_1_FIELD_NUMBER: _ClassVar[int]
+    THETA_1_2_FIELD_NUMBER: _ClassVar[int]
+    THETA_1_3_FIELD_NUMBER: _ClassVar[int]
+    THETA_2_1_FIELD_NUMBER: _ClassVar[int]
+    THETA_2_2_FIELD_NUMBER: _ClassVar[int]
+    THETA_2_3_FIELD_NUMBER: _ClassVar[int]
+    DEBUG_INFO_FIELD_NUMBER: _ClassVar[int]
+    transform_type: str
+    sampler_type: str
+    output_H: int
+    output_W: int
+    to_compute_dU: bool
+    theta_1_1: float
+    theta_1_2: float
+    theta_1_3: float
+    theta_2_1: float
+    theta_2_2: float
+    theta_2_3: float
+    debug_info: bool
+    def __init__(self, transform_type: _Optional[str] = ..., sampler_type: _Optional[str] = ..., output_H: _Optional[int] = ..., output_W: _Optional[int] = ..., to_compute_dU: bool = ..., theta_1_1: _Optional[float] = ..., theta_1_2: _Optional[float] = ..., theta_1_3: _Optional[float] = ..., theta_2_1: _Optional[float] = ..., theta_2_2: _Optional[float] = ..., theta_2_3: _Optional[float] = ..., debug_info: bool = ...) -> None: ...
+
+class BNConvParameter(_message.Message):
+    __slots__ = ("decay", "fix")
+    DECAY_FIELD_NUMBER: _ClassVar[int]
+    FIX_FIELD_NUMBER: _ClassVar[int]
+    decay: float
+    fix: bool
+    def __init__(self, decay: _Optional[float] = ..., fix: bool = ...) -> None: ...
+
+class UpsampleParameter(_message.Message):
+    __slots__ = ("scale", "scale_h", "scale_w", "pad_out_h", "pad_out_w", "upsample_h", "upsample_w")
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_H_FIELD_NUMBER: _ClassVar[int]
+    SCALE_W_FIELD_NUMBER: _ClassVar[int]
+    PAD_OUT_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_OUT_W_FIELD_NUMBER: _ClassVar[int]
+    UPSAMPLE_H_FIELD_NUMBER: _ClassVar[int]
+    UPSAMPLE_W_FIELD_NUMBER: _ClassVar[int]
+    scale: int
+    scale_h: int
+    scale_w: int
+    pad_out_h: bool
+    pad_out_w: bool
+    upsample_h: int
+    upsample_w: int
+    def __init__(self, scale: _Optional[int] = ..., scale_h: _Optional[int] = ..., scale_w: _Optional[int] = ..., pad_out_h: bool = ..., pad_out_w: bool = ..., upsample_h: _Optional[int] = ..., upsample_w: _Optional[int] = ...) -> None: ...
+
+class DenseImageDataParameter(_message.Message):
+    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "mean_file", "root_folder", "mirror", "crop_width", "crop_height", "label_divide_factor")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    IS_COLOR_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FILE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_FIELD_NUMBER: _ClassVar[int]
+    CROP_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    CROP_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    LABEL_DIVIDE_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    batch_size: int
+    rand_skip: int
+    shuffle: bool
+    new_height: int
+    new_width: int
+    is_color: bool
+    mean_file: str
+    root_folder: str
+    mirror: bool
+    crop_width: int
+    crop_height: int
+    label_divide_factor: int
+    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., mean_file: _Optional[str] = ..., root_folder: _Optional[str] = ..., mirror: bool = ..., crop_width: _Optional[int] = ..., crop_height: _Optional[int] = ..., label_divide_factor: _Optional[int] = ...) -> None: ...
+
+class GroupNormParameter(_message.Message):
+    __slots__ = ("eps", "group_num")
+    EPS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_NUM_FIELD_NUMBER: _ClassVar[int]
+    eps: float
+    group_num: int
+    def __init__(self, eps: _Optional[float] = ..., group_num: _Optional[int] = ...) -> None: ...
+
+class GRNParameter(_message.Message):
+    __slots__ = ("bias",)
+    BIAS_FIELD_NUMBER: _ClassVar[int]
+    bias: float
+    def __init__(self, bias: _Optional[float] = ...) -> None: ...
+
+class SumParameter(_message.Message):
+    __slots__ = ("num_component",)
+    NUM_COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    num_component: int
+    def __init__(self, num_component: _Optional[int] = ...) -> None: ...
+
+class DenseBlockParameter(_message.Message):
+    __slots__ = ("numTransition", "initChannel", "growthRate", "pad_h", "pad_w", "conv_verticalStride", "conv_horizentalStride", "filter_H", "filter_W", "Filter_Filler", "BN_Scaler_Filler", "BN_Bias_Filler", "gpuIdx", "use_dropout", "dropout_amount", "use_BC", "BC_ultra_space_efficient", "workspace_MB", "moving_average_fraction")
+    NUMTRANSITION_FIELD_NUMBER: _ClassVar[int]
+    INITCHANNEL_FIELD_NUMBER: _ClassVar[int]
+    GROWTHRATE_FIELD_NUMBER: _ClassVar[int]
+    PAD_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_W_FIELD_NUMBER: _ClassVar[int]
+    CONV_VERTICALSTRIDE_FIELD_NUMBER: _ClassVar[int]
+    CONV_HORIZENTALSTRIDE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_H_FIELD_NUMBER: _ClassVar[int]
+    FILTER_W_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BN_SCALER_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BN_BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    GPUIDX_FIELD_NUMBER: _ClassVar[int]
+    USE_DROPOUT_FIELD_NUMBER: _ClassVar[int]
+    DROPOUT_AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    USE_BC_FIELD_NUMBER: _ClassVar[int]
+    BC_ULTRA_SPACE_EFFICIENT_FIELD_NUMBER: _ClassVar[int]
+    WORKSPACE_MB_FIELD_NUMBER: _ClassVar[int]
+    MOVING_AVERAGE_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    numTransition: int
+    initChannel: int
+    growthRate: int
+    pad_h: int
+    pad_w: int
+    conv_verticalStride: int
+    conv_horizentalStride: int
+    filter_H: int
+    filter_W: int
+    Filter_Filler: FillerParameter
+    BN_Scaler_Filler: FillerParameter
+    BN_Bias_Filler: FillerParameter
+    gpuIdx: int
+    use_dropout: bool
+    dropout_amount: float
+    use_BC: bool
+    BC_ultra_space_efficient: bool
+    workspace_MB: int
+    moving_average_fraction: float
+    def __init__(self, numTransition: _Optional[int] = ..., initChannel: _Optional[int] = ..., growthRate: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., conv_verticalStride: _Optional[int] = ..., conv_horizentalStride: _Optional[int] = ..., filter_H: _Optional[int] = ..., filter_W: _Optional[int] = ..., Filter_Filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., BN_Scaler_Filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., BN_Bias_Filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., gpuIdx: _Optional[int] = ..., use_dropout: bool = ..., dropout_amount: _Optional[float] = ..., use_BC: bool = ..., BC_ultra_space_efficient: bool = ..., workspace_MB: _Optional[int] = ..., moving_average_fraction: _Optional[float] = ...) -> None: ...
+
+class MulParameter(_message.Message):
+    __slots__ = ("mul_shape",)
+    MUL_SHAPE_FIELD_NUMBER: _ClassVar[int]
+    mul_shape: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, mul_shape: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PixelShuffleParameter(_message.Message):
+    __slots__ = ("upscale_factor",)
+    UPSCALE_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    upscale_factor: int
+    def __init__(self, upscale_factor: _Optional[int] = ...) -> None: ...
+
+class SpatialWtaParameter(_message.Message):
+    __slots__ = ("global_wta", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w")
+    GLOBAL_WTA_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
+    global_wta: bool
+    kernel_size: int
+    kernel_h: int
+    kernel_w: int
+    stride: int
+    stride_h: int
+    stride_w: int
+    def __init__(self, global_wta: bool = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ...) -> None: ...
+
+class ResizeNearestNeighborParameter(_message.Message):
+    __slots__ = ("align_corners", "output_height", "output_width", "data_format", "scale_height", "scale_width", "half_pixel_centers", "half_pixel_onnx")
+    ALIGN_CORNERS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    DATA_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    SCALE_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SCALE_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    HALF_PIXEL_CENTERS_FIELD_NUMBER: _ClassVar[int]
+    HALF_PIXEL_ONNX_FIELD_NUMBER: _ClassVar[int]
+    align_corners: bool
+    output_height: int
+    output_width: int
+    data_format: str
+    scale_height: float
+    scale_width: float
+    half_pixel_centers: bool
+    half_pixel_onnx: bool
+    def __init__(self, align_corners: bool = ..., output_height: _Optional[int] = ..., output_width: _Optional[int] = ..., data_format: _Optional[str] = ..., scale_height: _Optional[float] = ..., scale_width: _Optional[float] = ..., half_pixel_centers: bool = ..., half_pixel_onnx: bool = ...) -> None: ...
+
+class SpatialDropoutParameter(_message.Message):
+    __slots__ = ("dropout_ratio", "sample_weights_test")
+    DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_WEIGHTS_TEST_FIELD_NUMBER: _ClassVar[int]
+    dropout_ratio: float
+    sample_weights_test: bool
+    def __init__(self, dropout_ratio: _Optional[float] = ..., sample_weights_test: bool = ...) -> None: ...
+
+class BBoxSampler(_message.Message):
+    __slots__ = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
+    MIN_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MIN_ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    MAX_ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    min_scale: float
+    max_scale: float
+    min_aspect_ratio: float
+    max_aspect_ratio: float
+    def __init__(self, min_scale: _Optional[float] = ..., max_scale: _Optional[float] = ..., min_aspect_ratio: _Optional[float] = ..., max_aspect_ratio: _Optional[float] = ...) -> None: ...
+
+class SampleConstraint(_message.Message):
+    __slots__ = ("min_jaccard_overlap", "max_jaccard_overlap", "min_sample_coverage", "max_sample_coverage", "min_object_coverage", "max_object_coverage")
+    MIN_JACCARD_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    MAX_JACCARD_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    MIN_SAMPLE_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SAMPLE_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    MIN_OBJECT_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_OBJECT_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    min_jaccard_overlap: float
+    max_jaccard_overlap: float
+    min_sample_coverage: float
+    max_sample_coverage: float
+    min_object_coverage: float
+    max_object_coverage: float
+    def __init__(self, min_jaccard_overlap: _Optional[float] = ..., max_jaccard_overlap: _Optional[float] = ..., min_sample_coverage: _Optional[float] = ..., max_sample_coverage: _Optional[float] = ..., min_object_coverage: _Optional[float] = ..., max_object_coverage: _Optional[float] = ...) -> None: ...
+
+class BatchSampler(_message.Message):
+    __slots__ = ("use_original_image", "sampler", "sample_constraint", "max_sample", "max_trials")
+    USE_ORIGINAL_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    MAX_SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    MAX_TRIALS_FIELD_NUMBER: _ClassVar[int]
+    use_original_image: bool
+    sampler: BBoxSampler
+    sample_constraint: SampleConstraint
+    max_sample: int
+    max_trials: int
+    def __init__(self, use_original_image: bool = ..., sampler: _Optional[_Union[BBoxSampler, _Mapping]] = ..., sample_constraint: _Optional[_Union[SampleConstraint, _Mapping]] = ..., max_sample: _Optional[int] = ..., max_trials: _Optional[int] = ...) -> None: ...
+
+class AnnotatedDataParameter(_message.Message):
+    __slots__ = ("batch_sampler", "label_map_file", "anno_type")
+    BATCH_SAMPLER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+    ANNO_TYPE_FIELD_NUMBER: _ClassVar[int]
+    batch_sampler: _containers.RepeatedCompositeFieldContainer[BatchSampler]
+    label_map_file: str
+    anno_type: AnnotatedDatum.AnnotationType
+    def __init__(self, batch_sampler: _Optional[_Iterable[_Union[BatchSampler, _Mapping]]] = ..., label_map_file: _Optional[str] = ..., anno_type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ...) -> None: ...
+
+class NonMaximumSuppressionParameter(_message.Message):
+    __slots__ = ("nms_threshold", "top_k", "eta")
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    nms_threshold: float
+    top_k: int
+    eta: float
+    def __init__(self, nms_threshold: _Optional[float] = ..., top_k: _Optional[int] = ..., eta: _Optional[float] = ...) -> None: ...
+
+class DetectionOutputParameter(_message.Message):
+    __slots__ = ("num_classes", "share_location", "background_label_id", "nms_param", "save_output_param", "code_type", "variance_encoded_in_target", "keep_top_k", "confidence_threshold", "visualize", "visualize_threshold", "save_file", "objectness_score", "use_polygon")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SAVE_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CODE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_ENCODED_IN_TARGET_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    VISUALIZE_FIELD_NUMBER: _ClassVar[int]
+    VISUALIZE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    SAVE_FILE_FIELD_NUMBER: _ClassVar[int]
+    OBJECTNESS_SCORE_FIELD_NUMBER: _ClassVar[int]
+    USE_POLYGON_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    share_location: bool
+    background_label_id: int
+    nms_param: NonMaximumSuppressionParameter
+    save_output_param: SaveOutputParameter
+    code_type: PriorBoxParameter.CodeType
+    variance_encoded_in_target: bool
+    keep_top_k: int
+    confidence_threshold: float
+    visualize: bool
+    visualize_threshold: float
+    save_file: str
+    objectness_score: float
+    use_polygon: bool
+    def __init__(self, num_classes: _Optional[int] = ..., share_location: bool = ..., background_label_id: _Optional[int] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., save_output_param: _Optional[_Union[SaveOutputParameter, _Mapping]] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., variance_encoded_in_target: bool = ..., keep_top_k: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., visualize: bool = ..., visualize_threshold: _Optional[float] = ..., save_file: _Optional[str] = ..., objectness_score: _Optional[float] = ..., use_polygon: bool = ...) -> None: ...
+
+class MultiBoxLossParameter(_message.Message):
+    __slots__ = ("loc_loss_type", "conf_loss_type", "loc_weight", "num_classes", "share_location", "match_type", "overlap_threshold", "use_prior_for_matching", "background_label_id", "use_difficult_gt", "do_neg_mining", "neg_pos_ratio", "neg_overlap", "code_type", "encode_variance_in_target", "map_object_to_agnostic", "ignore_cross_boundary_bbox", "bp_inside", "mining_type", "nms_param", "sample_size", "use_prior_for_nms", "objectness_score")
+    class LocLossType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        L2: _ClassVar[MultiBoxLossParameter.LocLossType]
+        SMOOTH_L1: _ClassVar[MultiBoxLossParameter.LocLossType]
+    L2: MultiBoxLossParameter.LocLossType
+    SMOOTH_L1: MultiBoxLossParameter.LocLossType
+    class ConfLossType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SOFTMAX: _ClassVar[MultiBoxLossParameter.ConfLossType]
+        LOGISTIC: _ClassVar[MultiBoxLossParameter.ConfLossType]
+    SOFTMAX: MultiBoxLossParameter.ConfLossType
+    LOGISTIC: MultiBoxLossParameter.ConfLossType
+    class MatchType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        BIPARTITE: _ClassVar[MultiBoxLossParameter.MatchType]
+        PER_PREDICTION: _ClassVar[MultiBoxLossParameter.MatchType]
+    BIPARTITE: MultiBoxLossParameter.MatchType
+    PER_PREDICTION: MultiBoxLossParameter.MatchType
+    class MiningType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NONE: _ClassVar[MultiBoxLossParameter.MiningType]
+        MAX_NEGATIVE: _ClassVar[MultiBoxLossParameter.MiningType]
+        HARD_EXAMPLE: _ClassVar[MultiBoxLossParameter.MiningType]
+    NONE: MultiBoxLossParameter.MiningType
+    MAX_NEGATIVE: MultiBoxLossParameter.MiningType
+    HARD_EXAMPLE: MultiBoxLossParameter.MiningType
+    LOC_LOSS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CONF_LOSS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    LOC_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
+    MATCH_TYPE_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    USE_PRIOR_FOR_MATCHING_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    USE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
+    DO_NEG_MINING_FIELD_NUMBER: _ClassVar[int]
+    NEG_POS_RATIO_FIELD_NUMBER: _ClassVar[int]
+    NEG_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CODE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    ENCODE_VARIANCE_IN_TARGET_FIELD_NUMBER: _ClassVar[int]
+    MAP_OBJECT_TO_AGNOSTIC_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_CROSS_BOUNDARY_BBOX_FIELD_NUMBER: _ClassVar[int]
+    BP_INSIDE_FIELD_NUMBER: _ClassVar[int]
+    MINING_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    USE_PRIOR_FOR_NMS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTNESS_SCORE_FIELD_NUMBER: _ClassVar[int]
+    loc_loss_type: MultiBoxLossParameter.LocLossType
+    conf_loss_type: MultiBoxLossParameter.ConfLossType
+    loc_weight: float
+    num_classes: int
+    share_location: bool
+    match_type: MultiBoxLossParameter.MatchType
+    overlap_threshold: float
+    use_prior_for_matching: bool
+    background_label_id: int
+    use_difficult_gt: bool
+    do_neg_mining: bool
+    neg_pos_ratio: float
+    neg_overlap: float
+    code_type: PriorBoxParameter.CodeType
+    encode_variance_in_target: bool
+    map_object_to_agnostic: bool
+    ignore_cross_boundary_bbox: bool
+    bp_inside: bool
+    mining_type: MultiBoxLossParameter.MiningType
+    nms_param: NonMaximumSuppressionParameter
+    sample_size: int
+    use_prior_for_nms: bool
+    objectness_score: float
+    def __init__(self, loc_loss_type: _Optional[_Union[MultiBoxLossParameter.LocLossType, str]] = ..., conf_loss_type: _Optional[_Union[MultiBoxLossParameter.ConfLossType, str]] = ..., loc_weight: _Optional[float] = ..., num_classes: _Optional[int] = ..., share_location: bool = ..., match_type: _Optional[_Union[MultiBoxLossParameter.MatchType, str]] = ..., overlap_threshold: _Optional[float] = ..., use_prior_for_matching: bool = ..., background_label_id: _Optional[int] = ..., use_difficult_gt: bool = ..., do_neg_mining: bool = ..., neg_pos_ratio: _Optional[float] = ..., neg_overlap: _Optional[float] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., encode_variance_in_target: bool = ..., map_object_to_agnostic: bool = ..., ignore_cross_boundary_bbox: bool = ..., bp_inside: bool = ..., mining_type: _Optional[_Union[MultiBoxLossParameter.MiningType, str]] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., sample_size: _Optional[int] = ..., use_prior_for_nms: bool = ..., objectness_score: _Optional[float] = ...) -> None: ...
+
+class PriorBoxParameter(_message.Message):
+    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset", "width", "height", "second_offset_h", "denser_prior_boxes", "density", "fixed_size", "fixed_ratio")
+    class CodeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CORNER: _ClassVar[PriorBoxParameter.CodeType]
+        CENTER_SIZE: _ClassVar[PriorBoxParameter.CodeType]
+        CORNER_SIZE: _ClassVar[PriorBoxParameter.CodeType]
+    CORNER: PriorBoxParameter.CodeType
+    CENTER_SIZE: PriorBoxParameter.CodeType
+    CORNER_SIZE: PriorBoxParameter.CodeType
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    FLIP_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    IMG_SIZE_FIELD_NUMBER: _ClassVar[int]
+    IMG_H_FIELD_NUMBER: _ClassVar[int]
+    IMG_W_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STEP_H_FIELD_NUMBER: _ClassVar[int]
+    STEP_W_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SECOND_OFFSET_H_FIELD_NUMBER: _ClassVar[int]
+    DENSER_PRIOR_BOXES_FIELD_NUMBER: _ClassVar[int]
+    DENSITY_FIELD_NUMBER: _ClassVar[int]
+    FIXED_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FIXED_RATIO_FIELD_NUMBER: _ClassVar[int]
+    min_size: _containers.RepeatedScalarFieldContainer[float]
+    max_size: _containers.RepeatedScalarFieldContainer[float]
+    aspect_ratio: _containers.RepeatedScalarFieldContainer[float]
+    flip: bool
+    clip: bool
+    variance: _containers.RepeatedScalarFieldContainer[float]
+    img_size: int
+    img_h: int
+    img_w: int
+    step: float
+    step_h: float
+    step_w: float
+    offset: float
+    width: _containers.RepeatedScalarFieldContainer[float]
+    height: _containers.RepeatedScalarFieldContainer[float]
+    second_offset_h: float
+    denser_prior_boxes: bool
+    density: _containers.RepeatedScalarFieldContainer[int]
+    fixed_size: _containers.RepeatedScalarFieldContainer[float]
+    fixed_ratio: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ..., second_offset_h: _Optional[float] = ..., denser_prior_boxes: bool = ..., density: _Optional[_Iterable[int]] = ..., fixed_size: _Optional[_Iterable[float]] = ..., fixed_ratio: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class ContinuationIndicatorParameter(_message.Message):
+    __slots__ = ("time_step", "batch_size", "axis")
+    TIME_STEP_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    time_step: int
+    batch_size: int
+    axis: int
+    def __init__(self, time_step: _Optional[int] = ..., batch_size: _Optional[int] = ..., axis: _Optional[int] = ...) -> None: ...
+
+class CTCDecoderParameter(_message.Message):
+    __slots__ = ("blank_index", "ctc_merge_repeated")
+    BLANK_INDEX_FIELD_NUMBER: _ClassVar[int]
+    CTC_MERGE_REPEATED_FIELD_NUMBER: _ClassVar[int]
+    blank_index: int
+    ctc_merge_repeated: bool
+    def __init__(self, blank_index: _Optional[int] = ..., ctc_merge_repeated: bool = ...) -> None: ...
+
+class CtcLossParameter(_message.Message):
+    __slots__ = ("alphabet_size", "time_step", "blank_label", "blank_index", "output_delay", "preprocess_collapse_repeated", "ctc_merge_repeated", "loss_calculation_t")
+    ALPHABET_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TIME_STEP_FIELD_NUMBER: _ClassVar[int]
+    BLANK_LABEL_FIELD_NUMBER: _ClassVar[int]
+    BLANK_INDEX_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_DELAY_FIELD_NUMBER: _ClassVar[int]
+    PREPROCESS_COLLAPSE_REPEATED_FIELD_NUMBER: _ClassVar[int]
+    CTC_MERGE_REPEATED_FIELD_NUMBER: _ClassVar[int]
+    LOSS_CALCULATION_T_FIELD_NUMBER: _ClassVar[int]
+    alphabet_size: int
+    time_step: int
+    blank_label: int
+    blank_index: int
+    output_delay: int
+    preprocess_collapse_repeated: bool
+    ctc_merge_repeated: bool
+    loss_calculation_t: int
+    def __init__(self, alphabet_size: _Optional[int] = ..., time_step: _Optional[int] = ..., blank_label: _Optional[int] = ..., blank_index: _Optional[int] = ..., output_delay: _Optional[int] = ..., preprocess_collapse_repeated: bool = ..., ctc_merge_repeated: bool = ..., loss_calculation_t: _Optional[int] = ...) -> None: ...
+
+class LabelsequenceAccuracyParameter(_message.Message):
+    __slots__ = ("blank_label",)
+    BLANK_LABEL_FIELD_NUMBER: _ClassVar[int]
+    blank_label: int
+    def __init__(self, blank_label: _Optional[int] = ...) -> None: ...
+
+class MergeCropParameter(_message.Message):
+    __slots__ = ("operation", "forward", "backward")
+    class MergeOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STACK: _ClassVar[MergeCropParameter.MergeOp]
+        ADD: _ClassVar[MergeCropParameter.MergeOp]
+    STACK: MergeCropParameter.MergeOp
+    ADD: MergeCropParameter.MergeOp
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    FORWARD_FIELD_NUMBER: _ClassVar[int]
+    BACKWARD_FIELD_NUMBER: _ClassVar[int]
+    operation: MergeCropParameter.MergeOp
+    forward: _containers.RepeatedScalarFieldContainer[bool]
+    backward: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, operation: _Optional[_Union[MergeCropParameter.MergeOp, str]] = ..., forward: _Optional[_Iterable[bool]] = ..., backward: _Optional[_Iterable[bool]] = ...) -> None: ...
+
+class MILParameter(_message.Message):
+    __slots__ = ("type", "context_per_roi")
+    class MILType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        MAX: _ClassVar[MILParameter.MILType]
+        NOR: _ClassVar[MILParameter.MILType]
+    MAX: MILParameter.MILType
+    NOR: MILParameter.MILType
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_PER_ROI_FIELD_NUMBER: _ClassVar[int]
+    type: MILParameter.MILType
+    context_per_roi: int
+    def __init__(self, type: _Optional[_Union[MILParameter.MILType, str]] = ..., context_per_roi: _Optional[int] = ...) -> None: ...
+
+class DiceCoefLossParameter(_message.Message):
+    __slots__ = ("generalization", "ignore_label")
+    class GeneralizationMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NONE: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
+        MULTICLASS: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
+        MULTICLASS_WEIGHTED: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
+    NONE: DiceCoefLossParameter.GeneralizationMode
+    MULTICLASS: DiceCoefLossParameter.GeneralizationMode
+    MULTICLASS_WEIGHTED: DiceCoefLossParameter.GeneralizationMode
+    GENERALIZATION_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    generalization: DiceCoefLossParameter.GeneralizationMode
+    ignore_label: int
+    def __init__(self, generalization: _Optional[_Union[DiceCoefLossParameter.GeneralizationMode, str]] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+
+class FocalLossParameter(_message.Message):
+    __slots__ = ("type", "gamma", "gama", "alpha", "beta", "axis")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ORIGIN: _ClassVar[FocalLossParameter.Type]
+        LINEAR: _ClassVar[FocalLossParameter.Type]
+    ORIGIN: FocalLossParameter.Type
+    LINEAR: FocalLossParameter.Type
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    GAMA_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    BETA_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    type: FocalLossParameter.Type
+    gamma: float
+    gama: float
+    alpha: float
+    beta: float
+    axis: int
+    def __init__(self, type: _Optional[_Union[FocalLossParameter.Type, str]] = ..., gamma: _Optional[float] = ..., gama: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., axis: _Optional[int] = ...) -> None: ...
+
+class OrdinalRegressionLossParameter(_message.Message):
+    __slots__ = ("k", "weight_file")
+    K_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILE_FIELD_NUMBER: _ClassVar[int]
+    k: int
+    weight_file: str
+    def __init__(self, k: _Optional[int] = ..., weight_file: _Optional[str] = ...) -> None: ...
+
+class RegionLossParameter(_message.Message):
+    __slots__ = ("side", "num_class", "bias_match", "coords", "num", "softmax", "jitter", "rescore", "object_scale", "class_scale", "noobject_scale", "coord_scale", "absolute", "thresh", "random", "biases", "softmax_tree", "class_map")
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MATCH_FIELD_NUMBER: _ClassVar[int]
+    COORDS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FIELD_NUMBER: _ClassVar[int]
+    SOFTMAX_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    RESCORE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    ABSOLUTE_FIELD_NUMBER: _ClassVar[int]
+    THRESH_FIELD_NUMBER: _ClassVar[int]
+    RANDOM_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    SOFTMAX_TREE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_MAP_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    bias_match: int
+    coords: int
+    num: int
+    softmax: int
+    jitter: float
+    rescore: int
+    object_scale: float
+    class_scale: float
+    noobject_scale: float
+    coord_scale: float
+    absolute: int
+    thresh: float
+    random: int
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    softmax_tree: str
+    class_map: str
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., bias_match: _Optional[int] = ..., coords: _Optional[int] = ..., num: _Optional[int] = ..., softmax: _Optional[int] = ..., jitter: _Optional[float] = ..., rescore: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., absolute: _Optional[int] = ..., thresh: _Optional[float] = ..., random: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., softmax_tree: _Optional[str] = ..., class_map: _Optional[str] = ...) -> None: ...
+
+class ReorgParameter(_message.Message):
+    __slots__ = ("stride", "reverse")
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    REVERSE_FIELD_NUMBER: _ClassVar[int]
+    stride: int
+    reverse: bool
+    def __init__(self, stride: _Optional[int] = ..., reverse: bool = ...) -> None: ...
+
+class YoloDetectionOutputParameter(_message.Message):
+    __slots__ = ("side", "num_classes", "num_box", "coords", "confidence_threshold", "nms_threshold", "biases", "label_map_file")
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
+    COORDS_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_classes: int
+    num_box: int
+    coords: int
+    confidence_threshold: float
+    nms_threshold: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    label_map_file: str
+    def __init__(self, side: _Optional[int] = ..., num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., coords: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., label_map_file: _Optional[str] = ...) -> None: ...
+
+class Yolov3Parameter(_message.Message):
+    __slots__ = ("side", "num_class", "num", "object_scale", "class_scale", "noobject_scale", "coord_scale", "thresh", "anchors_scale", "biases", "mask", "use_logic_gradient", "use_focal_loss", "iou_loss", "iou_normalizer", "iou_thresh", "max_delta", "accumulate", "label_smooth_eps")
+    class IOU_LOSS(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        IOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        GIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        MSE: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        DIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        CIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+    IOU: Yolov3Parameter.IOU_LOSS
+    GIOU: Yolov3Parameter.IOU_LOSS
+    MSE: Yolov3Parameter.IOU_LOSS
+    DIOU: Yolov3Parameter.IOU_LOSS
+    CIOU: Yolov3Parameter.IOU_LOSS
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    THRESH_FIELD_NUMBER: _ClassVar[int]
+    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    USE_LOGIC_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    USE_FOCAL_LOSS_FIELD_NUMBER: _ClassVar[int]
+    IOU_LOSS_FIELD_NUMBER: _ClassVar[int]
+    IOU_NORMALIZER_FIELD_NUMBER: _ClassVar[int]
+    IOU_THRESH_FIELD_NUMBER: _ClassVar[int]
+    MAX_DELTA_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SMOOTH_EPS_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    num: int
+    object_scale: float
+    class_scale: float
+    noobject_scale: float
+    coord_scale: float
+    thresh: float
+    anchors_scale: int
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    use_logic_gradient: bool
+    use_focal_loss: bool
+    iou_loss: Yolov3Parameter.IOU_LOSS
+    iou_normalizer: float
+    iou_thresh: float
+    max_delta: float
+    accumulate: bool
+    label_smooth_eps: float
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., num: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., thresh: _Optional[float] = ..., anchors_scale: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., mask: _Optional[_Iterable[int]] = ..., use_logic_gradient: bool = ..., use_focal_loss: bool = ..., iou_loss: _Optional[_Union[Yolov3Parameter.IOU_LOSS, str]] = ..., iou_normalizer: _Optional[float] = ..., iou_thresh: _Optional[float] = ..., max_delta: _Optional[float] = ..., accumulate: bool = ..., label_smooth_eps: _Optional[float] = ...) -> None: ...
+
+class Yolov3DetectionOutputParameter(_message.Message):
+    __slots__ = ("num_classes", "num_box", "confidence_threshold", "nms_threshold", "biases", "anchors_scale", "mask_group_num", "mask", "gaussian_box")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MASK_GROUP_NUM_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    GAUSSIAN_BOX_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    num_box: int
+    confidence_threshold: float
+    nms_threshold: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    anchors_scale: _containers.RepeatedScalarFieldContainer[int]
+    mask_group_num: int
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    gaussian_box: bool
+    def __init__(self, num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., anchors_scale: _Optional[_Iterable[int]] = ..., mask_group_num: _Optional[int] = ..., mask: _Optional[_Iterable[int]] = ..., gaussian_box: bool = ...) -> None: ...
+
+class EvalDetectionParameter(_message.Message):
+    __slots__ = ("side", "num_class", "num_object", "threshold", "sqrt", "constriant", "score_type", "nms", "biases")
+    class ScoreType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OBJ: _ClassVar[EvalDetectionParameter.ScoreType]
+        PROB: _ClassVar[EvalDetectionParameter.ScoreType]
+        MULTIPLY: _ClassVar[EvalDetectionParameter.ScoreType]
+    OBJ: EvalDetectionParameter.ScoreType
+    PROB: EvalDetectionParameter.ScoreType
+    MULTIPLY: EvalDetectionParameter.ScoreType
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    NUM_OBJECT_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    SQRT_FIELD_NUMBER: _ClassVar[int]
+    CONSTRIANT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NMS_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    num_object: int
+    threshold: float
+    sqrt: bool
+    constriant: bool
+    score_type: EvalDetectionParameter.ScoreType
+    nms: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., num_object: _Optional[int] = ..., threshold: _Optional[float] = ..., sqrt: bool = ..., constriant: bool = ..., score_type: _Optional[_Union[EvalDetectionParameter.ScoreType, str]] = ..., nms: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ...) -> None: ...
