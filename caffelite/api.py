@@ -22,7 +22,7 @@ from .deploy.detect import LEAST_SCORE, Detection, Detector, detects
 from .deploy.preprocessing import Preparation
 from .deploy.read import Reader, Reading, reads
 from .errors import CaffeliteError
-from .layers import unknown_types
+from .layers.base import unknown_types
 from .net import net as nets
 from .pycaffe import net as pycaffe_net, solver as pycaffe_solver
 from .runs.config import RunConfig

@@ -5,14 +5,14 @@ from .data.sampled import DataLayer
 from .devices import ops
 from .devices.formula import Formula
 from .errors import CaffeliteError
-from .layers import require
-from .layers.arrays import ArrayLayer, filler, finite_differences
+from .layers.base import require
+from .layers.base.arrays import ArrayLayer, filler, finite_differences
+from .layers.base.extension import elementwise, layer, register
+from .layers.base.feeding import Scheduled
+from .layers.base.image_layout import ImageLayout
+from .layers.base.layer import Layer, Shape, gradient_of, register_variant, split_axis
+from .layers.base.state import Varying, Writing
 from .layers.data import Feed
-from .layers.extension import elementwise, layer, register
-from .layers.feeding import Scheduled
-from .layers.image_layout import ImageLayout
-from .layers.layer import Layer, Shape, gradient_of, register_variant, split_axis
-from .layers.state import Varying, Writing
 
 __all__ = [
     "ArrayLayer",

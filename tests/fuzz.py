@@ -19,7 +19,8 @@ from test_prototxt_mutations import mutate
 from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError, Mistakes
-from caffelite.layers import REGISTRY, fillers
+from caffelite.layers import REGISTRY
+from caffelite.layers.base import fillers
 from caffelite.training import build_trainer
 from caffelite.training.optim import rates
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from caffelite.cli import caffelite, normalize
 from caffelite.layers import REGISTRY
-from caffelite.layers.fillers import FILLERS
+from caffelite.layers.base.fillers import FILLERS
 from caffelite.training.optim.rates import POLICIES
 from caffelite.training.optim.updates import RULES
 

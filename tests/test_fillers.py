@@ -7,7 +7,7 @@ import pytest
 from textnet import bind, inputs, layer, mistakes, over
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.layers import fillers
+from caffelite.layers.base import fillers
 
 SHAPE = (40, 30, 5, 4)  # 24,000 numbers; 600 inputs to a unit, 800 outputs
 ROOM = 6 / math.sqrt(math.prod(SHAPE))  # six standard errors

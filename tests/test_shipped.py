@@ -17,7 +17,7 @@ from caffelite.data import motions, shapes, words
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices import open_device
 from caffelite.devices.traits import cpu_traits
-from caffelite.layers.detection_base import DetectionJudge
+from caffelite.layers.base.detection_base import DetectionJudge
 from caffelite.net import graph
 from caffelite.net.compile import compile
 from caffelite.training import build_trainer, nets

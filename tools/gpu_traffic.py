@@ -34,7 +34,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection.feeds import Feeds, parse_shapes, rebatched
 from caffelite.layers import REGISTRY
-from caffelite.layers.feeding import feeding_type
+from caffelite.layers.base.feeding import feeding_type
 from caffelite.net import graph
 from caffelite.net.net import Net
 from caffelite.training import build_trainer

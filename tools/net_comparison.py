@@ -21,7 +21,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices import algorithms
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.errors import CaffeliteError
-from caffelite.layers.state import carried
+from caffelite.layers.base.state import carried
 from caffelite.net import graph
 from caffelite.net.graph import Graph, Node
 from caffelite.net.net import Net

@@ -15,9 +15,9 @@ from net_contracts import Contract, Draw, bits, contracts, normal
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.layers import REGISTRY, Layer, Shape, create
-from caffelite.layers.division import OutputDivision
-from caffelite.layers.fillers import FILLERS
-from caffelite.layers.image_layout import ImageLayout
+from caffelite.layers.base.division import OutputDivision
+from caffelite.layers.base.fillers import FILLERS
+from caffelite.layers.base.image_layout import ImageLayout
 from caffelite.layers.loss import SoftmaxWithLoss
 from caffelite.training.optim.updates import RULES
 

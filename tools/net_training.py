@@ -13,7 +13,7 @@ from net_drawing import RandomNet
 from caffelite import caffelite_pb2 as pb, weights
 from caffelite.devices.cpu import CPU
 from caffelite.errors import NOWHERE, CaffeliteError
-from caffelite.layers.state import carried
+from caffelite.layers.base.state import carried
 from caffelite.parallel import SingleProcess
 from caffelite.training import build_trainer
 

@@ -146,7 +146,7 @@ def classify(
     from ..deploy.classify import Classifier, gather
     from ..deploy.detect import Detector, detects
     from ..deploy.read import Reader, reads
-    from ..layers import unknown_types
+    from ..layers.base import unknown_types
     from ..prototxt.overrides import Overrides
 
     if bool(images) == bool(known):
@@ -183,7 +183,7 @@ def _refuse(values: Mapping[str, Any], why: str) -> None:
 
 def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
     """Replaces the net's preprocessing by that of the options."""
-    from ..layers.feeding import is_input
+    from ..layers.base.feeding import is_input
 
     inputs = [layer for layer in net.layer if is_input(layer)]
     if not inputs:

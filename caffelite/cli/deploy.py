@@ -67,7 +67,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     from ..data.samples import DataSource
     from ..deploy.convert import convert
     from ..deploy.preprocessing import describe
-    from ..layers import unknown_types
+    from ..layers.base import unknown_types
     from .upgrade import write
 
     options.refuse_existing(out, force)
@@ -100,7 +100,7 @@ def _label_map(graph) -> list[str]:
     """The names of the classes in the label map of an AnnotatedData layer; none where there is no such file."""
     from .. import prototxt
     from ..data import class_names
-    from ..layers.detection_base import DetectingLayer
+    from ..layers.base.detection_base import DetectingLayer
 
     for node in graph.feeds:
         locate = node.layer.locate.at("annotated_data_param")

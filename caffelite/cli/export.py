@@ -36,7 +36,7 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     from .. import caffelite_pb2 as pb, prototxt
     from ..export import onnx
     from ..inspection.feeds import parse_shapes, with_shapes
-    from ..layers import unknown_types
+    from ..layers.base import unknown_types
     from ..net.net import Net
     from ..runs.open_net import load_weights, open_device
     from ..training import nets

@@ -44,7 +44,7 @@ def find_batch(
     from ..errors import CaffeliteError
     from ..inspection import memory, summary, target
     from ..inspection.nets import load_net
-    from ..layers.extension_files import load_permitted
+    from ..layers.base.extension_files import load_permitted
     from ..prototxt.overrides import Overrides
     from ..runs.config import RunConfig
     from ..runs.open_net import gpus, read_solver

@@ -41,7 +41,7 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
     start()
     from .. import caffelite_pb2 as pb, prototxt, weights as caffemodels
     from ..export.conversion import convert, read_tensors
-    from ..layers import unknown_types
+    from ..layers.base import unknown_types
     from ..net import graph
     from ..training import nets
     from .upgrade import write

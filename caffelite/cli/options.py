@@ -334,7 +334,7 @@ def _python(runs: bool) -> Callable:
         context.meta[option.name] = folders
         if runs or folders:
             user_modules.permit(folders)
-            from ..layers.extension_files import load_permitted
+            from ..layers.base.extension_files import load_permitted
 
             load_permitted()
 
@@ -519,7 +519,7 @@ def open_net(
     from .. import caffelite_pb2 as pb, prototxt
     from ..inspection import nets
     from ..inspection.feeds import parse_shapes, rebatched
-    from ..layers import unknown_types
+    from ..layers.base import unknown_types
     from ..prototxt.overrides import Overrides
     from ..runs import open_net
     from ..runs.open_net import open_device

@@ -249,7 +249,7 @@ def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, o
 
 def _open(model: str, weights: tuple[str, ...], gpu: str | None) -> ExplainedNet:
     from .. import prototxt
-    from ..layers import unknown_types
+    from ..layers.base import unknown_types
     from ..runs.open_net import open_device
     from ..visualize.explained import ExplainedNet
 

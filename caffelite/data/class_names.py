@@ -9,7 +9,7 @@ from .. import caffelite_pb2 as pb, inputs
 from ..detection.names import read_label_map
 from ..errors import Locator, Where
 from ..layers import REGISTRY
-from ..layers.feeding import feeding_type
+from ..layers.base.feeding import feeding_type
 from ..prototxt import resolve
 
 PROJECT = "labels.txt"  # of `caffelite new`

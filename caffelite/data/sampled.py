@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..errors import Locator, closed_on_failure
-from ..layers import fillers
+from ..layers.base import fillers
 from ..layers.data import Feed, no_files
 from .draws import key
 from .opening import batch_size_of

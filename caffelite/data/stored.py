@@ -7,7 +7,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
 from ..layers import REGISTRY
-from ..layers.feeding import feeding_type
+from ..layers.base.feeding import feeding_type
 from ..prototxt import resolve
 from . import sources
 from .samples import DataSource, Samples

@@ -11,9 +11,9 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.samples import DataSource
 from ..errors import NOWHERE, CaffeliteError, did_you_mean
-from ..layers.detection_base import DetectingLayer
-from ..layers.facets import Compares
-from ..layers.feeding import Feeding, feeding, is_input, make_input
+from ..layers.base.detection_base import DetectingLayer
+from ..layers.base.facets import Compares
+from ..layers.base.feeding import Feeding, feeding, is_input, make_input
 from ..layers.recurrent import Recurrent
 from ..net import graph
 from ..net.graph import Graph, Node, Value

@@ -11,8 +11,8 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..detection.boxes import clip
 from ..layers import REGISTRY
-from ..layers.detection_base import DetectingLayer
-from ..layers.feeding import is_input
+from ..layers.base.detection_base import DetectingLayer
+from ..layers.base.feeding import is_input
 from ..net.net import Net
 from ..prototxt import Document
 from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, input_shapes, open_net

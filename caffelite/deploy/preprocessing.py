@@ -14,7 +14,7 @@ from ..data.draws import key
 from ..data.samples import DataSource
 from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator, reporting
-from ..layers.feeding import is_input
+from ..layers.base.feeding import is_input
 from ..net import graph
 from ..net.net import Net
 from . import glyph_style

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CaffeliteError
-from ..layers.facets import Decodes
+from ..layers.base.facets import Decodes
 from ..net.net import Net
 from ..prototxt import Document
 from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, open_net

@@ -14,9 +14,9 @@ from ..data.draws import key
 from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
-from ..layers.exporting import EXAMPLES, OPERATORS
-from ..layers.feeding import Feeding, is_input
-from ..layers.registry import import_beside_layers
+from ..layers.base.exporting import EXAMPLES, OPERATORS
+from ..layers.base.feeding import Feeding, is_input
+from ..layers.base.registry import import_beside_layers
 from ..net import graph as graphs
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net

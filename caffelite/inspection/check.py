@@ -11,7 +11,7 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb, prototxt
 from ..errors import Locator, quoted
 from ..layers import Shape
-from ..layers.feeding import is_input
+from ..layers.base.feeding import is_input
 from ..net.graph import Graph
 from ..training import epochs, nets
 from ..training.checkpoint import snapshot

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from ..layers.base.facets import Coordinates
 from ..layers.convolution import Deconvolution
-from ..layers.facets import Coordinates
 from ..net.graph import Graph, Node, Value
 from ..planner.costs import multiply_adds
 

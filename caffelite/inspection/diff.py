@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from ..layers import sliding
+from ..layers.base import sliding
 from ..net.graph import Graph, Node
 from . import counts
 from .nets import times

@@ -8,10 +8,11 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.traits import DeviceTraits
 from ..devices.window import Window
-from ..layers import ParameterSpec, fillers, sliding
+from ..layers import ParameterSpec
+from ..layers.base import fillers, sliding
+from ..layers.base.feeding import Feeding
 from ..layers.concat_slice import Concat
 from ..layers.convolution import Deconvolution
-from ..layers.feeding import Feeding
 from ..layers.inner_product import InnerProduct
 from ..layers.pooling import Pooling
 from ..net.compile import compile

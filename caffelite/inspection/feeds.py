@@ -11,8 +11,8 @@ from ..data.mixup import mixes
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape, batch_messages
-from ..layers.facets import Compares
-from ..layers.feeding import feeding_type, is_input, make_input
+from ..layers.base.facets import Compares
+from ..layers.base.feeding import feeding_type, is_input, make_input
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
 KNOWN = {

@@ -8,7 +8,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.labels import Labels, labels
 from ..layers.accuracy import Accuracy
-from ..layers.facets import Compares, Described
+from ..layers.base.facets import Compares, Described
 from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Parameter
 from ..training.optim import rates, updates

@@ -6,7 +6,8 @@ from types import MappingProxyType
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError, Locator, Mistakes, did_you_mean
-from ..layers import REGISTRY, Shape, unknown_types
+from ..layers import REGISTRY, Shape
+from ..layers.base import unknown_types
 from ..net import graph
 from ..net.graph import Graph, Node
 from ..prototxt.overrides import Overrides

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..layers import REGISTRY
-from ..layers.feeding import Feeding
-from ..layers.layer import Layer
+from ..layers.base.feeding import Feeding
+from ..layers.base.layer import Layer
 from ..net.graph import Graph, Node, Value
 from ..net.partition.placement import Division, Placement
 from .nets import times

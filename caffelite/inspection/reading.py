@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb, inputs, prototxt
 from ..errors import CaffeliteError, Details, Locator, Mistakes, Where, quoted
-from ..layers import unknown_types
+from ..layers.base import unknown_types
 from ..prototxt import forks
 from ..prototxt.textformat import Reader
 from ..prototxt.upgrade import upgrade_net, upgrade_solver

@@ -10,7 +10,8 @@ import numpy as np
 from .. import caffelite_pb2 as pb, prototxt
 from ..charts import GRID, INK, bare, logarithmic, panels, plain_text, saved, title
 from ..errors import CaffeliteError
-from ..layers import Shape, unknown_types
+from ..layers import Shape
+from ..layers.base import unknown_types
 from ..prototxt.overrides import Overrides
 from ..training import epochs
 from ..training.checkpoint import snapshot

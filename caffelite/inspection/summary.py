@@ -13,9 +13,10 @@ from .. import caffelite_pb2 as pb
 from ..devices import algorithms
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
-from ..layers import Shape, sliding
+from ..layers import Shape
+from ..layers.base import sliding
+from ..layers.base.feeding import feeding
 from ..layers.convolution import Convolution, Kernels
-from ..layers.feeding import feeding
 from ..net.compile import CompiledNet, Options, compile
 from ..net.fused_updates import fused_updates, gradient_bytes
 from ..net.graph import LARGEST, Graph, Node, Parameter

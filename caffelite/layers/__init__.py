@@ -2,11 +2,11 @@
 
 from .. import caffelite_pb2 as pb
 from ..errors import Locator, did_you_mean
-from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
-from .feeding import feeding_type
-from .layer import REGISTRY, Layer, ParameterShard, ParameterSpec, Shape
-from .python_names import native
-from .registry import FAMILIES, import_modules
+from .base.config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
+from .base.feeding import feeding_type
+from .base.layer import REGISTRY, Layer, ParameterShard, ParameterSpec, Shape
+from .base.python_names import native
+from .base.registry import FAMILIES, import_modules
 
 HINT = "a file with the layer can be given by -python FILE (docs/extending.md)"
 import_modules(__name__)

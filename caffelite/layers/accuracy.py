@@ -3,10 +3,10 @@
 from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require
-from .facets import Compares, Described
-from .labels import label_fault
-from .layer import Layer, Shape, register, split_axis
+from .base import require
+from .base.facets import Compares, Described
+from .base.labels import label_fault
+from .base.layer import Layer, Shape, register, split_axis
 
 
 @register

@@ -6,13 +6,13 @@ from .. import caffelite_pb2 as pb
 from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require
-from .compilation import Which
-from .division import Positioned
-from .elementwise import elementwise
-from .facets import Coordinates, Described
-from .image_layout import ImageLayout
-from .layer import Layer, Shape, gradient_of, random_key, register, split_axis
+from .base import require
+from .base.compilation import Which
+from .base.division import Positioned
+from .base.elementwise import elementwise
+from .base.facets import Coordinates, Described
+from .base.image_layout import ImageLayout
+from .base.layer import Layer, Shape, gradient_of, random_key, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
 # useless.

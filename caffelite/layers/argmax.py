@@ -5,8 +5,8 @@ import math
 from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .facets import Described
-from .layer import Layer, Shape, register
+from .base.facets import Described
+from .base.layer import Layer, Shape, register
 
 
 @register

@@ -3,9 +3,9 @@
 from types import ModuleType
 from typing import Any
 
-from . import require
-from .arrays import ArrayLayer
-from .layer import Shape, register_variant
+from .base import require
+from .base.arrays import ArrayLayer
+from .base.layer import Shape, register_variant
 from .loss import Loss
 
 

@@ -4,8 +4,8 @@ import math
 
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require
-from .layer import Layer, Shape, register
+from .base import require
+from .base.layer import Layer, Shape, register
 
 
 @register

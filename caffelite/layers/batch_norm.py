@@ -9,11 +9,11 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .compilation import Which
-from .facets import Coordinates, Described
-from .fusing import Fusing
-from .image_layout import ImageLayout
-from .layer import Shape, register, split_axis
+from .base.compilation import Which
+from .base.facets import Coordinates, Described
+from .base.fusing import Fusing
+from .base.image_layout import ImageLayout
+from .base.layer import Shape, register, split_axis
 
 LEARNT = (
     "scale_bias",

@@ -5,10 +5,10 @@ import math
 from collections.abc import Collection
 
 from ..devices.protocol import Device
-from .compilation import Which, all_but
-from .facets import Described
-from .image_layout import ImageLayout
-from .layer import Layer, Shape, register
+from .base.compilation import Which, all_but
+from .base.facets import Described
+from .base.image_layout import ImageLayout
+from .base.layer import Layer, Shape, register
 
 
 class Joint(ImageLayout, Layer):

@@ -13,14 +13,14 @@ from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
-from . import require, sliding
 from .activation import PReLU
+from .base import require, sliding
+from .base.division import OutputDivision
+from .base.facets import Coordinates, Described
+from .base.fusing import FusingProduct
+from .base.image_layout import ImageLayout
+from .base.layer import Layer, Shape, gradient_of, register
 from .batch_norm import BatchNorm
-from .division import OutputDivision
-from .facets import Coordinates, Described
-from .fusing import FusingProduct
-from .image_layout import ImageLayout
-from .layer import Layer, Shape, gradient_of, register
 from .scale_bias import Scale
 
 ALGORITHMS = {

@@ -1,9 +1,9 @@
 """Crop: a region of the bottom."""
 
-from . import require
-from .compilation import Which
-from .facets import Coordinates
-from .layer import Layer, Shape, register
+from .base import require
+from .base.compilation import Which
+from .base.facets import Coordinates
+from .base.layer import Layer, Shape, register
 
 
 @register

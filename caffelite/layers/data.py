@@ -13,10 +13,10 @@ from ..devices import ops
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import Locator
-from . import fillers
-from .compilation import Which
-from .feeding import Feeding
-from .layer import Layer, Shape, gradient_of, register
+from .base import fillers
+from .base.compilation import Which
+from .base.feeding import Feeding
+from .base.layer import Layer, Shape, gradient_of, register
 
 
 def no_files(param: Any, path: Path) -> Iterator[str]:

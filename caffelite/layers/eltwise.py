@@ -4,11 +4,11 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..prototxt import say_once
-from . import require
-from .facets import Coordinates, Described
-from .fusing import Fusing
-from .image_layout import ImageLayout
-from .layer import Shape, register
+from .base import require
+from .base.facets import Coordinates, Described
+from .base.fusing import Fusing
+from .base.image_layout import ImageLayout
+from .base.layer import Shape, register
 
 ELTWISE = pb.EltwiseParameter
 

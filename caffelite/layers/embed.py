@@ -7,9 +7,9 @@ import numpy as np
 from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require
-from .division import OutputDivision
-from .layer import Shape, gradient_of, register
+from .base import require
+from .base.division import OutputDivision
+from .base.layer import Shape, gradient_of, register
 
 
 @register

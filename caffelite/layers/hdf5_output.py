@@ -10,9 +10,9 @@ import numpy as np
 
 from ..devices.protocol import Device
 from ..system import reserve
-from . import require
-from .layer import Layer, Shape, register
-from .state import Writing
+from .base import require
+from .base.layer import Layer, Shape, register
+from .base.state import Writing
 
 SLACK = 1 << 16  # bytes that HDF5 needs besides the rows of a batch, at most
 NAMES = "data", "label"

@@ -3,11 +3,11 @@
 import math
 
 from ..devices.protocol import Device
-from . import sliding
-from .compilation import Which
+from .base import sliding
+from .base.compilation import Which
+from .base.facets import Coordinates
+from .base.layer import Layer, Shape, register
 from .convolution import spatial_axis
-from .facets import Coordinates
-from .layer import Layer, Shape, register
 
 
 @register

@@ -10,10 +10,10 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..errors import Where
 from ..prototxt import resolve
-from . import require
-from .facets import Compares, Described
-from .labels import label_fault
-from .layer import Shape, register, split_axis
+from .base import require
+from .base.facets import Compares, Described
+from .base.labels import label_fault
+from .base.layer import Shape, register, split_axis
 from .loss import Divisor, Loss, unless_ignored
 
 

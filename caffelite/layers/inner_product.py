@@ -10,13 +10,13 @@ from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.types import Array
-from . import require
-from .config import SavedBlobs
-from .division import OutputDivision
-from .facets import Coordinates, Described
-from .fusing import FusingProduct
-from .layer import Layer, Shape, gradient_of, register, register_variant
-from .state import SavesByConfig
+from .base import require
+from .base.config import SavedBlobs
+from .base.division import OutputDivision
+from .base.facets import Coordinates, Described
+from .base.fusing import FusingProduct
+from .base.layer import Layer, Shape, gradient_of, register, register_variant
+from .base.state import SavesByConfig
 
 
 class RoundedProducts(Layer):

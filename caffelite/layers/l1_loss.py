@@ -8,9 +8,9 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require
-from .facets import Compares
-from .layer import Shape, register
+from .base import require
+from .base.facets import Compares
+from .base.layer import Shape, register
 from .loss import Loss
 
 

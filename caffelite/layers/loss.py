@@ -10,13 +10,13 @@ from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.types import Array, Kernel
-from . import class_weights, require
-from .compilation import Which
-from .config import GRADIENT, SavedBlobs
-from .facets import Compares, Described
-from .labels import LabelIndex, label_fault
-from .layer import Layer, Shape, register, split_axis
-from .state import SavesByConfig
+from .base import class_weights, require
+from .base.compilation import Which
+from .base.config import GRADIENT, SavedBlobs
+from .base.facets import Compares, Described
+from .base.labels import LabelIndex, label_fault
+from .base.layer import Layer, Shape, register, split_axis
+from .base.state import SavesByConfig
 
 LEAST = "1.2e-38"  # of a probability, whose logarithm is finite
 TOLERANCE = 1e-3  # of the mean sum of a distribution

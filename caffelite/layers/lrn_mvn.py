@@ -6,11 +6,11 @@ from .. import caffelite_pb2 as pb
 from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require
-from .compilation import Which
-from .facets import Coordinates, Described
-from .image_layout import ImageLayout
-from .layer import Layer, Shape, register, split_axis
+from .base import require
+from .base.compilation import Which
+from .base.facets import Coordinates, Described
+from .base.image_layout import ImageLayout
+from .base.layer import Layer, Shape, register, split_axis
 
 
 @register

@@ -5,9 +5,9 @@ import math
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require
-from .facets import Described
-from .layer import Layer, Shape, gradient_of, register, register_variant
+from .base import require
+from .base.facets import Described
+from .base.layer import Layer, Shape, gradient_of, register, register_variant
 
 
 @register

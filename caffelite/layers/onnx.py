@@ -6,10 +6,10 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from .base.exporting import ALL, OPERATORS, Node, Operator, Writer, layer_of, operator
 from .batch_norm import BatchNorm
 from .concat_slice import Joint
 from .convolution import Kernels
-from .exporting import ALL, OPERATORS, Node, Operator, Writer, layer_of, operator
 from .inner_product import NormalizedInnerProduct
 from .lrn_mvn import LRN
 from .normalize import Normalize, UnitNorm

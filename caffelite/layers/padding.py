@@ -1,7 +1,7 @@
 """Padding: images with more pixels around them."""
 
-from . import require
-from .layer import Layer, Shape, register
+from .base import require
+from .base.layer import Layer, Shape, register
 
 
 @register

@@ -11,13 +11,13 @@ from .. import caffelite_pb2 as pb
 from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import require, sliding
-from .compilation import Which
-from .config import SavedBlobs
-from .facets import Coordinates, Described
-from .image_layout import ImageLayout
-from .layer import Layer, Shape, random_key, register, register_variant
-from .state import SavesByConfig
+from .base import require, sliding
+from .base.compilation import Which
+from .base.config import SavedBlobs
+from .base.facets import Coordinates, Described
+from .base.image_layout import ImageLayout
+from .base.layer import Layer, Shape, random_key, register, register_variant
+from .base.state import SavesByConfig
 
 METHODS = pb.PoolingParameter.PoolMethod
 SIDES = "pad_l", "pad_r", "pad_t", "pad_b"

@@ -11,9 +11,9 @@ from .. import caffelite_pb2 as pb, user_modules
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import quoted
-from .layer import Layer, Shape, gradient_of, register
-from .state import Varying
-from .user_code import caffe_importable, conversion, described, load
+from .base.layer import Layer, Shape, gradient_of, register
+from .base.state import Varying
+from .base.user_code import caffe_importable, conversion, described, load
 
 
 class HostBlob:

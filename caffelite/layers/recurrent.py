@@ -9,13 +9,13 @@ from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.types import Array
-from . import require
-from .compilation import Which
-from .config import SavedBlobs
-from .facets import Coordinates
+from .base import require
+from .base.compilation import Which
+from .base.config import SavedBlobs
+from .base.facets import Coordinates
+from .base.layer import Layer, Shape, gradient_of, register
+from .base.state import Carrying, SavesByConfig
 from .inner_product import HALF_ROWS, RoundedProducts
-from .layer import Layer, Shape, gradient_of, register
-from .state import Carrying, SavesByConfig
 
 
 class Recurrent(Carrying, RoundedProducts):

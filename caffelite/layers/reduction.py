@@ -5,8 +5,8 @@ import math
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .facets import Coordinates, Described
-from .layer import Layer, Shape, register
+from .base.facets import Coordinates, Described
+from .base.layer import Layer, Shape, register
 
 REDUCTION = pb.ReductionParameter
 

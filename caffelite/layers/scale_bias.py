@@ -8,10 +8,10 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .compilation import Which
-from .facets import Coordinates, Described
-from .image_layout import ImageLayout
-from .layer import Layer, Shape, gradient_of, register
+from .base.compilation import Which
+from .base.facets import Coordinates, Described
+from .base.image_layout import ImageLayout
+from .base.layer import Layer, Shape, gradient_of, register
 
 
 class Broadcast(ImageLayout, Layer):

@@ -8,11 +8,11 @@ from ..devices import ops
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..prototxt import say_once
-from . import require
-from .compilation import Which, all_but
-from .facets import Coordinates, Described, Learned
-from .layer import Layer, Shape, register
-from .state import Varying
+from .base import require
+from .base.compilation import Which, all_but
+from .base.facets import Coordinates, Described, Learned
+from .base.layer import Layer, Shape, register
+from .base.state import Varying
 
 
 @register

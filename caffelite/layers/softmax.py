@@ -2,8 +2,8 @@
 
 from ..devices import ops
 from ..devices.protocol import Device
-from .compilation import Which, all_but
-from .layer import Layer, Shape, register, split_axis
+from .base.compilation import Which, all_but
+from .base.layer import Layer, Shape, register, split_axis
 
 
 @register

@@ -4,9 +4,9 @@ import math
 
 from ..devices import Window
 from ..devices.protocol import Device
-from . import require
-from .facets import Coordinates
-from .layer import Shape, random_key, register
+from .base import require
+from .base.facets import Coordinates
+from .base.layer import Shape, random_key, register
 from .pooling import Pooled, no_padding, pooled
 
 

@@ -17,9 +17,9 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.types import Array
 from ..layers import Shape
-from ..layers.feeding import Feeding
-from ..layers.fusing import Fusing
-from ..layers.state import Carrying, Varying, carried, saved_blobs
+from ..layers.base.feeding import Feeding
+from ..layers.base.fusing import Fusing
+from ..layers.base.state import Carrying, Varying, carried, saved_blobs
 from .compile import CompiledNet
 from .nodes import Graph, Node, Value, copied
 from .packing import ALIGN, Storage, aligned

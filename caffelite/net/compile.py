@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..devices.traits import DeviceTraits
-from ..layers.feeding import feeding
+from ..layers.base.feeding import feeding
 from . import fusion, layout, slices
 from .fused_updates import fused_updates
 from .layout import Transposition

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..layers import Layer
 from ..layers.activation import PReLU, ReLU
+from ..layers.base.fusing import Fusing
 from ..layers.batch_norm import BatchNorm
 from ..layers.convolution import Convolution, PreparedConvolution
 from ..layers.eltwise import Eltwise
-from ..layers.fusing import Fusing
 from ..layers.scale_bias import Scale
 from .nodes import Graph, Node, Value, changed
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from .. import caffelite_pb2 as pb
 from ..errors import Collector
+from ..layers.base.facets import Learned
 from ..layers.data import Parameter as ParameterLayer
-from ..layers.facets import Learned
 from .nodes import Graph, Node, Value
 
 Refused = Mapping[Node, list[int]]  # bottoms of a node that would need a gradient which the layer cannot compute

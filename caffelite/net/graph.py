@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from .. import caffelite_pb2 as pb, layers
 from ..errors import NOWHERE, CaffeliteError, Collector, Locator, did_you_mean
 from ..layers import Layer, Shape
-from ..layers.feeding import feeding, feeding_type
+from ..layers.base.feeding import feeding, feeding_type
 from . import gradients
 from .nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 from .parameters import blobs_of_file

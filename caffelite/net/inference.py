@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from ..devices.protocol import Device, Inference
+from ..layers.base.state import Varying
 from ..layers.convolution import PreparedConvolution
-from ..layers.state import Varying
 from .compile import CompiledNet
 from .nodes import Node
 from .steps import Step

@@ -11,8 +11,8 @@ from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
 from ..errors import NOWHERE, CaffeliteError
 from ..layers import CAFFE_FORMAT, Format, Layer, LayerConfig, Shape
-from ..layers.feeding import feeding
-from ..layers.image_layout import image_layout
+from ..layers.base.feeding import feeding
+from ..layers.base.image_layout import image_layout
 from .nodes import Graph, Node, Value, changed, replaced
 
 

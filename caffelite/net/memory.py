@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from ..layers import GRADIENT, Layer
 from ..layers.activation import ReLU
+from ..layers.base.config import SENT
+from ..layers.base.feeding import Feeding
+from ..layers.base.fusing import FusingProduct
+from ..layers.base.state import saved_blobs
 from ..layers.batch_norm import BatchNorm
 from ..layers.concat_slice import Concat
-from ..layers.config import SENT
 from ..layers.eltwise import Eltwise
-from ..layers.feeding import Feeding
-from ..layers.fusing import FusingProduct
-from ..layers.state import saved_blobs
 from .fusion import Fusions
 from .nodes import Graph, Node, Value, changed
 from .packing import Storage, aligned

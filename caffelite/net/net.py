@@ -19,10 +19,10 @@ from ..devices.protocol import CapturedGraph, Device, Ring
 from ..devices.types import Array
 from ..errors import CaffeliteError
 from ..layers import Shape
-from ..layers.detection_base import DetectionJudge
-from ..layers.feeding import Scheduled, feeding
+from ..layers.base.detection_base import DetectionJudge
+from ..layers.base.feeding import Scheduled, feeding
+from ..layers.base.state import LossScaled
 from ..layers.loss import Loss
-from ..layers.state import LossScaled
 from . import parameters
 from .binding import Binding, instance
 from .compile import CompiledNet, Options, compile

@@ -13,10 +13,10 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
-from ..layers.compilation import includes
+from ..layers.base.compilation import includes
+from ..layers.base.feeding import Feeding, Scheduled, feeding
+from ..layers.base.state import Varying, varies
 from ..layers.data import Input
-from ..layers.feeding import Feeding, Scheduled, feeding
-from ..layers.state import Varying, varies
 from .sealing import Sealable
 
 AUTOMATIC = (

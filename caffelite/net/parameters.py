@@ -9,9 +9,10 @@ import numpy as np
 
 from ..devices.protocol import Device
 from ..devices.types import Array
-from ..layers import Layer, ParameterSpec, Shape, fillers
-from ..layers.layer import ParameterView
-from ..layers.state import Adapting
+from ..layers import Layer, ParameterSpec, Shape
+from ..layers.base import fillers
+from ..layers.base.layer import ParameterView
+from ..layers.base.state import Adapting
 from ..weights import Damaged, decode_blob
 from .fused_updates import FusedGradient
 from .nodes import Graph, Node, Parameter

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..devices.types import Array
-from ..layers.feeding import Feeding, feeding
+from ..layers.base.feeding import Feeding, feeding
 from .nodes import Node
 
 Call = tuple[Node, Callable]

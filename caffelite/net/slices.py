@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..layers.base.feeding import Feeding
 from ..layers.concat_slice import Concat
 from ..layers.convolution import Convolution
-from ..layers.feeding import Feeding
 from .nodes import Graph, Node, Value, changed
 from .packing import ALIGN
 from .steps import Lifetimes

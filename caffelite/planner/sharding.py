@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from ..errors import CaffeliteError
-from ..layers.division import divides_outputs
+from ..layers.base.division import divides_outputs
 from ..net.graph import Graph, Node, Value
 from ..net.partition.division import Axis, LayerPlan, LayerPlanner, Need, feeds_divided, shard_layer
 from ..net.partition.placement import Division, Placement

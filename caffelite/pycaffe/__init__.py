@@ -9,7 +9,7 @@ import sys
 
 from .. import user_modules
 from ..caffelite_pb2 import TEST, TRAIN
-from ..layers.extension_files import load_permitted
+from ..layers.base.extension_files import load_permitted
 from ..layers.python import UserLayer as Layer
 from . import proto
 from .alias import Submodules

@@ -10,8 +10,8 @@ import numpy as np
 from ..devices.protocol import Device
 from ..devices.types import Array
 from ..errors import CaffeliteError
-from ..layers.feeding import feeding
-from ..layers.layer import ParameterView
+from ..layers.base.feeding import feeding
+from ..layers.base.layer import ParameterView
 from ..layers.python import Python
 from ..net.net import Net
 from ..net.nodes import Value

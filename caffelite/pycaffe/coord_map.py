@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..layers.facets import Coordinates
+from ..layers.base.facets import Coordinates
 from .net_spec import Function, Top, layers
 
 Map = tuple[int | None, Any, Any]

@@ -18,7 +18,7 @@ from .. import prototxt, weights
 from ..devices.exclusive import Forked
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Mistakes, did_you_mean
-from ..layers import unknown_types
+from ..layers.base import unknown_types
 from ..layers.data import DummyData, MemoryData
 from ..layers.python import Python, UserLayer
 from ..net import net as nets

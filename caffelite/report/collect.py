@@ -12,9 +12,9 @@ import numpy as np
 from ..data.order import BalancedOrder
 from ..errors import CaffeliteError
 from ..layers.accuracy import Accuracy
+from ..layers.base.state import writes
 from ..layers.loss import SoftmaxWithLoss
 from ..layers.softmax import Softmax
-from ..layers.state import writes
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from ..training.scores import Scores, combined, mean_scores, unscored

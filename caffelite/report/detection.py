@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..detection.precision import COCO_THRESHOLDS, class_precision
-from ..layers.detection_base import DetectionEvaluation
+from ..layers.base.detection_base import DetectionEvaluation
 from ..net.graph import Graph, Value
 from .statistics import Curve
 

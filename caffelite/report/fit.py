@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..layers.facets import Compares
+from ..layers.base.facets import Compares
 from ..net.graph import Graph, Value
 from .statistics import Thinned
 

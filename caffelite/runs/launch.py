@@ -18,7 +18,7 @@ from .. import parallel, user_modules
 from ..data.repeated import Repeated
 from ..errors import CaffeliteError
 from ..inspection import memory
-from ..layers.extension_files import load_permitted
+from ..layers.base.extension_files import load_permitted
 from ..parallel.transports import star
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides

@@ -13,7 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb, data, devices, prototxt, weights
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
-from ..layers import unknown_types
+from ..layers.base import unknown_types
 from ..net import graph
 from ..net.net import Net
 from ..net.parameters import matches

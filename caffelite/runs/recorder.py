@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import inputs, prototxt
 from ..errors import CaffeliteError
-from ..layers.detection_base import DetectionJudge
+from ..layers.base.detection_base import DetectionJudge
 from ..system import usable_cores
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..layers import Shape
-from ..layers.facets import Described
+from ..layers.base.facets import Described
 
 WIDTH = 118
 

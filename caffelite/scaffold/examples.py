@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from ..errors import CaffeliteError, reporting
-from ..layers.extension import check_vacant, words
+from ..layers.base.extension import check_vacant, words
 
 TEXT = '''"""The layer type @NAME@. Use it: caffelite check net.prototxt -python @FILE@. Test it: python @FILE@"""
 

@@ -12,8 +12,8 @@ from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY
 from ..layers.activation import ReLU
+from ..layers.base.facets import Compares, Described
 from ..layers.batch_norm import BatchNorm
-from ..layers.facets import Compares, Described
 from .reading import CLASSES, LABELS
 
 TESTS = "include { phase: TEST }"

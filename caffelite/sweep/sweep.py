@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..errors import CaffeliteError, Collector, did_you_mean, missing_extra, quoted, reporting
 from ..inspection import nets as inspected
 from ..inspection.schedule import schedule
-from ..layers import unknown_types
+from ..layers.base import unknown_types
 from ..prototxt.overrides import Overrides
 from ..runs import folder as files, registry
 from ..runs.config import RunConfig

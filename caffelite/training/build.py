@@ -11,7 +11,7 @@ from typing import Any
 from .. import caffelite_pb2 as pb, data
 from ..devices.protocol import Device
 from ..errors import Locator
-from ..layers.state import carried
+from ..layers.base.state import carried
 from ..net import graph
 from ..net.net import Net
 from ..parallel import SingleProcess

@@ -8,7 +8,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.labels import all_labels
 from ..data.order import BalancedOrder
-from ..layers import class_weights
+from ..layers.base import class_weights
 from ..layers.loss import Loss, SigmoidCrossEntropyLoss
 from ..net.graph import Graph, Node
 from .nets import NetSpec

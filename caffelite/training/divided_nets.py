@@ -8,8 +8,8 @@ from .. import data
 from ..devices.protocol import Device
 from ..devices.types import Array
 from ..errors import CaffeliteError
+from ..layers.base.feeding import feeding
 from ..layers.data import Feed
-from ..layers.feeding import feeding
 from ..net import graph as graphs
 from ..net.graph import Graph
 from ..net.net import Net

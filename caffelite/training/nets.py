@@ -5,7 +5,8 @@ from typing import cast
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..errors import Collector, Locator
-from ..layers import batch_messages, unknown_types
+from ..layers import batch_messages
+from ..layers.base import unknown_types
 
 
 @dataclass

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..detection.precision import mean_precision
 from ..layers.accuracy import Accuracy
-from ..layers.detection_base import DetectionJudge
+from ..layers.base.detection_base import DetectionJudge
 from ..layers.loss import SoftmaxWithLoss
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net

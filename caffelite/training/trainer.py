@@ -12,7 +12,7 @@ from typing import Any
 from .. import caffelite_pb2 as pb, data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
-from ..layers.feeding import feeding
+from ..layers.base.feeding import feeding
 from ..net import graph
 from ..net.net import Net
 from ..parallel import UPDATE, SingleProcess

@@ -18,7 +18,8 @@ from caffelite.data import open_source
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.extending import ArrayLayer, DataLayer, Layer, elementwise, filler, finite_differences, layer
-from caffelite.layers import REGISTRY, extension, extension_files
+from caffelite.layers import REGISTRY
+from caffelite.layers.base import extension, extension_files
 from caffelite.prototxt import schema
 from caffelite.testing import check_layer
 

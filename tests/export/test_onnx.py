@@ -14,7 +14,7 @@ from caffelite.net.net import Net
 onnx_package = pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
 
 from caffelite.export import onnx  # noqa: E402
-from caffelite.layers.exporting import OPERATORS  # noqa: E402
+from caffelite.layers.base.exporting import OPERATORS  # noqa: E402
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 IMAGES = "input_param { shape { dim: 2 dim: 6 dim: 7 dim: 8 } }"

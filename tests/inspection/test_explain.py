@@ -10,7 +10,8 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
 from caffelite.inspection import nets
 from caffelite.inspection.explain import explain, initial_values
-from caffelite.layers import ParameterSpec, fillers
+from caffelite.layers import ParameterSpec
+from caffelite.layers.base import fillers
 
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
 

@@ -10,7 +10,7 @@ from textnet import feed, run
 
 from caffelite.devices import open_device
 from caffelite.layers import REGISTRY
-from caffelite.layers.image_layout import ImageLayout
+from caffelite.layers.base.image_layout import ImageLayout
 
 opened = functools.cache(lambda dtype: open_device(None, dtype))
 LAID_OUT = [row for row in ROWS if row.differentiable and issubclass(REGISTRY[row.kind], ImageLayout)]

@@ -9,7 +9,7 @@ from textnet import build
 from caffelite import caffelite_pb2 as pb, user_modules
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.layers import REGISTRY
-from caffelite.layers.python_names import NATIVE, native
+from caffelite.layers.base.python_names import NATIVE, native
 
 TRAIN_NET = """
 layer { name: "input-data" type: "Python" top: "data" top: "im_info" top: "gt_boxes"

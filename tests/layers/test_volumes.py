@@ -5,7 +5,7 @@ import pytest
 
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU
-from caffelite.layers import sliding
+from caffelite.layers.base import sliding
 
 X, WINDOW = (2, 4, 7, 5, 6), Window((3, 2, 3), (1, 2, 1), (1, 0, 1), (2, 1, 1))
 Y = (2, 6, 5, 2, 6)

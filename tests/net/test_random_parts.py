@@ -10,8 +10,8 @@ from test_stages import FILL
 from textnet import build, feed, inputs, wired
 
 from caffelite.errors import CaffeliteError
-from caffelite.layers.compilation import includes
-from caffelite.layers.division import divides_outputs
+from caffelite.layers.base.compilation import includes
+from caffelite.layers.base.division import divides_outputs
 from caffelite.net.graph import Graph
 from caffelite.net.partition.analysis import Analysis
 from caffelite.net.partition.placement import Division, LayerPlacement, Placement

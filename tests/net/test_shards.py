@@ -9,7 +9,7 @@ from test_stages import FILL, dense
 from textnet import build, feed, inputs, wired
 
 from caffelite.errors import CaffeliteError
-from caffelite.layers.feeding import Feeding
+from caffelite.layers.base.feeding import Feeding
 from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, Division, LayerPlacement, Placement
 

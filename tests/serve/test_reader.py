@@ -16,7 +16,7 @@ import caffelite
 from caffelite import caffelite_pb2 as pb, cli, prototxt
 from caffelite.deploy import convert
 from caffelite.errors import CaffeliteError
-from caffelite.layers.facets import Decodes
+from caffelite.layers.base.facets import Decodes
 from caffelite.net import graph
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig

@@ -2,8 +2,8 @@
 
 from ... import caffelite_pb2 as pb
 from ...errors import Locator
+from ...layers.base.layer import register
 from ...layers.data import Feed, no_files
-from ...layers.layer import register
 from ..arrays import Arrays, holds_arrays
 from ..database import Database
 from ..leveldb import LevelDB

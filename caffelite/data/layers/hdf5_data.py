@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ... import caffelite_pb2 as pb
 from ...errors import Locator
+from ...layers.base.layer import register
 from ...layers.data import Feed
-from ...layers.layer import register
 from ..draws import key
 from ..hdf5 import HDF5Source
 from ..listing import list_lines

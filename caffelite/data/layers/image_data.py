@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError, Locator, Where
+from ...layers.base.layer import register
 from ...layers.data import Feed
-from ...layers.layer import register
 from ..files import Files, Shards, expanded, folder, shards
 from ..listing import read_list, read_rows, read_table
 from ..opening import (

@@ -11,8 +11,8 @@ import numpy as np
 from ... import caffelite_pb2 as pb, inputs
 from ...detection.boxes import rounded
 from ...errors import Locator, Where
+from ...layers.base.layer import register
 from ...layers.data import Feed
-from ...layers.layer import register
 from ..database import EXACT_LABELS
 from ..draws import below, key, per_sample
 from ..images import decode, resize

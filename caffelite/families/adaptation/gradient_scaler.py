@@ -4,9 +4,9 @@ import math
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.feeding import ScheduledNumber
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.feeding import ScheduledNumber
+from ...layers.base.layer import Shape, register
 
 
 @register

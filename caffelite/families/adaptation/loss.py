@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...layers import require
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register, split_axis
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register, split_axis
 from ...layers.loss import Loss
 
 

@@ -1,6 +1,6 @@
 """SignedSqrt: roots that keep the sign."""
 
-from ...layers.elementwise import elementwise
+from ...layers.base.elementwise import elementwise
 
 # 0.03 bounds the slope at 0. Source: gy20073/compact_bilinear_pooling, as in ChaojianYu/Hierarchical-Bilinear-Pooling
 # src/caffe/layers/signed_sqrt_layer.cpp

@@ -3,9 +3,9 @@
 from types import ModuleType
 from typing import Any
 
-from ...layers import require
 from ...layers.array_loss import ArrayLoss
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from .capsule import LEAST, groups
 
 

@@ -3,8 +3,8 @@
 from types import ModuleType
 from typing import Any
 
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 from .capsule import LEAST, groups
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
-from ...layers.state import Varying
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
+from ...layers.base.state import Varying
 from . import stages
 from .stages import normalization
 

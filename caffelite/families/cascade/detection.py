@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from ...detection.boxes import rounded
-from ...layers import fillers, require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import fillers, require
+from ...layers.base.layer import Layer, Shape, register
 from ...layers.loss import Loss
 from . import field_maps, stages
 from .field_maps import LABEL_CHANNELS, Field

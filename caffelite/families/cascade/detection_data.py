@@ -20,8 +20,8 @@ from ...data.transforms import channel_means
 from ...detection.boxes import rounded
 from ...devices.protocol import Device
 from ...errors import Locator
-from ...layers import require
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from .field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
 from .listed_images import DETECTION, Draws, ImageFiles, ListedImage, ObjectsFeed, RegionSample, read_objects
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from ...layers import require
-from ...layers.detection_base import DetectionEvaluation
-from ...layers.layer import Shape, register_variant
+from ...layers.base import require
+from ...layers.base.detection_base import DetectionEvaluation
+from ...layers.base.layer import Shape, register_variant
 
 
 @register_variant(lambda spec: len(spec.bottom) > 2)

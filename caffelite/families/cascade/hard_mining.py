@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 from . import stages
 
 

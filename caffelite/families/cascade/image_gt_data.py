@@ -14,8 +14,8 @@ from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
 from ...detection.boxes import rounded
 from ...errors import Locator
-from ...layers import require
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
 from .listed_images import IMAGE_GT, Draws, ImageFiles, ObjectsFeed, RegionSample, read_objects
 

@@ -20,9 +20,9 @@ from ...data.pipeline import Source
 from ...data.window_lines import Picture, WindowLines, listed_windows
 from ...detection.boxes import rounded
 from ...errors import Locator
-from ...layers import require
+from ...layers.base import require
+from ...layers.base.state import Varying
 from ...layers.data import Feed
-from ...layers.state import Varying
 from .field_maps import Objects
 
 CORNERS = "x1 y1 x2 y2"

@@ -7,9 +7,9 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.saving import Saving
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
-from ...layers.state import Varying, Writing
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
+from ...layers.base.state import Varying, Writing
 from ...prototxt import resolve
 from . import stages
 from .stages import check_nms_type, normalization

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.matching import sampled
-from ...layers import fillers, require
-from ...layers.layer import Layer, Shape, register_variant
-from ...layers.state import Varying
+from ...layers.base import fillers, require
+from ...layers.base.layer import Layer, Shape, register_variant
+from ...layers.base.state import Varying
 from .stages import normalization
 
 LEAST_SIDE = 32  # of a random box

@@ -2,9 +2,9 @@
 
 import math
 
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
-from ...layers.state import Varying
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
+from ...layers.base.state import Varying
 from . import stages
 from .output import PLANNED_RANGES
 

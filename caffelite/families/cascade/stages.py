@@ -8,7 +8,7 @@ src/caffe/util/bbox_util.cpp.
 import numpy as np
 
 from ...detection.boxes import areas, by_score, intersections
-from ...layers.layer import Layer
+from ...layers.base.layer import Layer
 
 KINDS = ("IOU", "IOMU", "IOFU")
 MATCHES = 0.975  # a box that overlaps its object by more is the object's own

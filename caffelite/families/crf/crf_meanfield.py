@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.arrays import ArrayLayer, filler
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer, filler
+from ...layers.base.layer import Layer, Shape, register
 
 
 class Lattice:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from ...layers import require
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 
 PASSES = ((3, 1), (3, -1), (2, 1), (2, -1))  # along which axis, and in which direction
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
-from ...layers import fillers, require
-from ...layers.feeding import ScheduledNumber
-from ...layers.layer import Shape, register
+from ...layers.base import fillers, require
+from ...layers.base.feeding import ScheduledNumber
+from ...layers.base.layer import Shape, register
 
 FIELDS = 8  # of a cell before the coverages of classes
 EMPTY = 1e-7  # an area

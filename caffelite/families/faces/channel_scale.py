@@ -5,8 +5,8 @@ import math
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 from ...layers.normalize import ChannelRows
 
 

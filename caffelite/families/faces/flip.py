@@ -1,7 +1,7 @@
 """Flip: images mirrored."""
 
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 
 
 @register

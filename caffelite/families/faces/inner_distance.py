@@ -5,10 +5,10 @@ import math
 from ... import caffelite_pb2 as pb
 from ...devices import ops
 from ...devices.protocol import Device
-from ...layers import require
+from ...layers.base import require
+from ...layers.base.labels import LabelIndex, label_fault
+from ...layers.base.layer import Layer, Shape, gradient_of, register
 from ...layers.inner_product import UnitRows
-from ...layers.labels import LabelIndex, label_fault
-from ...layers.layer import Layer, Shape, gradient_of, register
 
 
 @register

@@ -6,10 +6,10 @@ import math
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.feeding import ScheduledNumber
-from ...layers.labels import LabelIndex, label_fault
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.feeding import ScheduledNumber
+from ...layers.base.labels import LabelIndex, label_fault
+from ...layers.base.layer import Layer, Shape, register
 
 
 def grown(layer: Layer, field: str, i: int, power: float) -> float:

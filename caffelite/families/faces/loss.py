@@ -7,11 +7,11 @@ import numpy as np
 from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.labels import label_fault
-from ...layers.layer import Shape, gradient_of, register
+from ...layers.base import require
+from ...layers.base.labels import label_fault
+from ...layers.base.layer import Shape, gradient_of, register
+from ...layers.base.state import Carrying, LossScaled
 from ...layers.loss import Loss
-from ...layers.state import Carrying, LossScaled
 
 
 @register

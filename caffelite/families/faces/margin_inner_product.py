@@ -7,11 +7,11 @@ from ... import caffelite_pb2 as pb
 from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.feeding import ScheduledNumber
+from ...layers.base import require
+from ...layers.base.feeding import ScheduledNumber
+from ...layers.base.labels import LabelIndex, label_fault
+from ...layers.base.layer import Shape, gradient_of, register
 from ...layers.inner_product import UnitRows
-from ...layers.labels import LabelIndex, label_fault
-from ...layers.layer import Shape, gradient_of, register
 from .label_specific import grown
 
 MARGIN = pb.MarginInnerProductParameter

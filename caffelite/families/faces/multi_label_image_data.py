@@ -11,8 +11,8 @@ from ...data.listing import MOST_MISTAKES, Listed, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, open_images, root_folder_of, source_path
 from ...data.pipeline import Source
 from ...errors import CaffeliteError, Collector, Locator, Where
+from ...layers.base.layer import Shape, register
 from ...layers.data import Feed
-from ...layers.layer import Shape, register
 
 
 def read_labels(path: Path, count: int) -> tuple[list[Listed], np.ndarray]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...layers.exporting import ALL, Node, Writer, operator
+from ...layers.base.exporting import ALL, Node, Writer, operator
 from ...layers.inner_product import NormalizedInnerProduct
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers.message import LayerMessage
+from ...layers.base.message import LayerMessage
 
 POSITIONS = "mirror dx dy angle zoom_x zoom_y".split()
 CHROMATIC = "gamma brightness contrast color1 color2 color3".split()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 
 Slices = tuple[Any, ...]  # an index of images
 

@@ -11,7 +11,7 @@ from ...data.database import Database
 from ...data.lmdb_reader import Record
 from ...data.opening import source_path
 from ...data.sampled import DataLayer
-from ...layers.layer import register
+from ...layers.base.layer import register
 
 DATA = pb.DataParameter
 UNKNOWN, UNITS = np.iinfo(np.int16).max, 32  # of flows that are stored as integers

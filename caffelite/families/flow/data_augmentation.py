@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers import fillers, require
-from ...layers.layer import Layer, Shape, register
-from ...layers.state import Adapting
+from ...layers.base import fillers, require
+from ...layers.base.layer import Layer, Shape, register
+from ...layers.base.state import Adapting
 from .coefficients import CHROMATIC, EIGEN, IS_FACTOR, NAMES, Drawing, check, schedule, transform, values
 
 Changes = list[dict[str, float]]  # of each image

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # of a pixel: whether below, whether right
 

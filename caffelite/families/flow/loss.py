@@ -7,9 +7,9 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.facets import Compares
-from ...layers.layer import Shape, register, register_variant
+from ...layers.base import require
+from ...layers.base.facets import Compares
+from ...layers.base.layer import Shape, register, register_variant
 from ...layers.loss import Loss, unless_ignored
 
 

@@ -1,6 +1,6 @@
 """NegReLU: what is below 0."""
 
-from ...layers.elementwise import elementwise
+from ...layers.base.elementwise import elementwise
 
 # Source: lmb-freiburg/flownet2 src/caffe/layers/neg_relu_layer.cpp, also in JingchunCheng/SegFlow
 elementwise(

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers import require, sliding
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require, sliding
+from ...layers.base.layer import Layer, Shape, register
 
 
 class Resized(Layer):

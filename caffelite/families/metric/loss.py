@@ -8,9 +8,9 @@ import numpy as np
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
 from ...layers.array_loss import ArrayLoss
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from ...layers.loss import Loss
 
 

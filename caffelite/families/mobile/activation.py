@@ -1,6 +1,6 @@
 """The activations of MobileNets."""
 
-from ...layers.elementwise import elementwise
+from ...layers.base.elementwise import elementwise
 
 # y = x · min(max(x + 3, 0), 6) / 6
 elementwise(

@@ -1,8 +1,8 @@
 """DepthwiseConvolution and ConvolutionDepthwise: each channel has kernels of its own."""
 
 from ... import caffelite_pb2 as pb
+from ...layers.base.layer import Shape, register
 from ...layers.convolution import Convolution
-from ...layers.layer import Shape, register
 
 
 @register

@@ -2,7 +2,7 @@
 
 import math
 
-from ...layers.exporting import Node, Writer, operator
+from ...layers.base.exporting import Node, Writer, operator
 from ...layers.onnx import kernels
 
 

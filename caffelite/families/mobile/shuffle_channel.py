@@ -2,8 +2,8 @@
 
 import math
 
-from ...layers import require
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from ...layers.shape import Rearranged
 
 

@@ -12,7 +12,7 @@ from ...data.images import MOST_PIXELS, opencv
 from ...data.leveldb import LevelDB
 from ...data.opening import source_path
 from ...data.sampled import DataLayer
-from ...layers.layer import Shape, register
+from ...layers.base.layer import Shape, register
 
 SEEN = 1  # of ``visible``: 0 for a joint that is hidden by something in the image, 1 for one that is seen,
 OUTSIDE = 2  # for one that is not in the image,

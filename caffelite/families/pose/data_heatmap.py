@@ -13,8 +13,8 @@ from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import root_folder_of, source_path
 from ...data.sampled import DataLayer
 from ...errors import Where
-from ...layers import require
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 
 EXPECTED = '"IMAGE X,Y,... CROP CLASS"'
 WIDTH = 1.5  # of the Gaussian around a joint, in pixels of the heat map

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...layers import require, sliding
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base import require, sliding
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 
 
 @register

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ...layers import require
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 
 NEAR = 3  # pixels around a peak whose mean is its place
 

@@ -7,10 +7,10 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers.base.facets import Coordinates
+from ...layers.base.layer import Layer, Shape, register
 from ...layers.convolution import Convolution
-from ...layers.facets import Coordinates
 from ...layers.inner_product import InnerProduct
-from ...layers.layer import Layer, Shape, register
 
 
 def binary_weights(weights: np.ndarray, use_alpha: bool) -> np.ndarray:

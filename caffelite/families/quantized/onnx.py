@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...layers.exporting import Node, Writer, operator
+from ...layers.base.exporting import Node, Writer, operator
 from ...layers.onnx import inner_product, kernels
 from .binary import binary_weights
 

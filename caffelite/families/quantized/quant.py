@@ -4,8 +4,8 @@ import math
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers.image_layout import ImageLayout
-from ...layers.layer import Layer, Shape, register
+from ...layers.base.image_layout import ImageLayout
+from ...layers.base.layer import Layer, Shape, register
 
 MOST_CENTERS = 64  # nested conditions of a formula
 

@@ -1,7 +1,7 @@
 """Sparsify: activations that are small become 0."""
 
-from ...layers.elementwise import elementwise
-from ...layers.layer import Layer
+from ...layers.base.elementwise import elementwise
+from ...layers.base.layer import Layer
 
 
 def _not_negative(layer: Layer) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...detection import boxes
-from ...layers import fillers, require
-from ...layers.facets import Learned
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import fillers, require
+from ...layers.base.facets import Learned
+from ...layers.base.layer import Layer, Shape, register
 
 RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
 

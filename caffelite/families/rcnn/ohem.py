@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers import require
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 from ...layers.l1_loss import SmoothL1Loss
-from ...layers.layer import Layer, Shape, register
 from ...layers.loss import SoftmaxWithLoss
 
 LOSS = pb.LossParameter

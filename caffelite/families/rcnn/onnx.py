@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...layers.exporting import EXAMPLES, Node, Writer, operator
+from ...layers.base.exporting import EXAMPLES, Node, Writer, operator
 from .roi_pooling import RegionPooled
 
 

@@ -10,9 +10,9 @@ from ...detection import boxes
 from ...detection.matching import sampled
 from ...devices.detection_ops import BuiltProposals, Proposals
 from ...devices.protocol import Device
-from ...layers import fillers, require
-from ...layers.layer import Layer, Shape, register
-from ...layers.state import Varying
+from ...layers.base import fillers, require
+from ...layers.base.layer import Layer, Shape, register
+from ...layers.base.state import Varying
 from .anchor_target import Anchored, check_objects, real_objects, shifted_anchors
 
 

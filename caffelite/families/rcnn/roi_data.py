@@ -20,9 +20,9 @@ from ...data.transforms import channel_means
 from ...devices.context import ExecutionContext
 from ...devices.protocol import Device
 from ...errors import Locator, Where
+from ...layers.base.layer import Shape, register
+from ...layers.base.state import Varying
 from ...layers.data import Feed
-from ...layers.layer import Shape, register
-from ...layers.state import Varying
 
 IN_FAST_RCNN = (3, 5, 6)  # tops: data, rois, labels, bbox_targets, weights once, or inside and outside
 ROIS = 128  # of a batch of Fast R-CNN

@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from ...detection import boxes
-from ...layers import require
-from ...layers.detection_base import DetectingLayer
-from ...layers.layer import Shape, register
-from ...layers.state import Varying
+from ...layers.base import require
+from ...layers.base.detection_base import DetectingLayer
+from ...layers.base.layer import Shape, register
+from ...layers.base.state import Varying
 from .proposal import MEAN, STD, four
 
 

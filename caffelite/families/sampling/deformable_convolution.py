@@ -4,9 +4,9 @@ import math
 from types import ModuleType
 from typing import Any
 
-from ...layers import require, sliding
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base import require, sliding
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 from .points import Points
 
 

@@ -3,9 +3,9 @@
 from types import ModuleType
 from typing import Any
 
-from ...layers import require
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 
 
 @register

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Any
 
-from ...layers.arrays import ArrayLayer
+from ...layers.base.arrays import ArrayLayer
 
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # of a pixel: whether below, whether right
 

@@ -4,9 +4,9 @@ import math
 from types import ModuleType
 from typing import Any
 
-from ...layers import require
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 
 THETA = [f"theta_{row}_{column}" for row in (1, 2) for column in (1, 2, 3)]
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # of a pixel: whether below, whether right

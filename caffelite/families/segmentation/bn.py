@@ -3,9 +3,9 @@
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.image_layout import ImageLayout
-from ...layers.layer import Layer, Shape, register, split_axis
+from ...layers.base import require
+from ...layers.base.image_layout import ImageLayout
+from ...layers.base.layer import Layer, Shape, register, split_axis
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
 # and those of CTPN's, which has scale_filler and shift_filler too; the last is SegStereo's

@@ -18,8 +18,8 @@ from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
 from ...data.transforms import channel_means, check_one_mean, read_mean
 from ...errors import CaffeliteError, Locator, Where
+from ...layers.base.layer import register
 from ...layers.data import Feed
-from ...layers.layer import register
 
 IMAGES_PER_TASK = 4
 MOST_SIDE = 1 << 15  # of a window, in pixels

@@ -2,8 +2,8 @@
 
 from ...devices import ops
 from ...devices.protocol import Device
-from ...layers import require, sliding
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require, sliding
+from ...layers.base.layer import Layer, Shape, register
 
 
 @register

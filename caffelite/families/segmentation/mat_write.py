@@ -7,9 +7,9 @@ import numpy as np
 
 from ... import inputs
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
-from ...layers.state import Writing
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
+from ...layers.base.state import Writing
 from ...prototxt import resolve
 
 # The types of a MAT-file's elements, and the class and the type of arrays by their dtype

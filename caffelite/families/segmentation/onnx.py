@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...layers.exporting import Node, Writer, layer_of, operator
+from ...layers.base.exporting import Node, Writer, layer_of, operator
 from .bn import BN
 from .interp import Interp
 from .upsample import Upsample

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ...layers import require
-from ...layers.facets import Compares
-from ...layers.layer import Layer, Shape, register, split_axis
+from ...layers.base import require
+from ...layers.base.facets import Compares
+from ...layers.base.layer import Layer, Shape, register, split_axis
 
 
 @register

@@ -1,7 +1,7 @@
 """Unpooling of DeconvNet."""
 
-from ...layers import require, sliding
-from ...layers.layer import Shape, register
+from ...layers.base import require, sliding
+from ...layers.base.layer import Shape, register
 from .upsample import Upsample
 
 

@@ -4,8 +4,8 @@ import math
 
 from ...devices import ops
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 
 
 @register

@@ -8,8 +8,8 @@ from ...devices import Window, ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...devices.types import Array
-from ...layers import require
-from ...layers.layer import Layer, Shape, gradient_of, random_key, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, gradient_of, random_key, register
 
 EPS = 1e-5
 # fields with the only values that the fork computes with throughout

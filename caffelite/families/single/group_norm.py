@@ -2,9 +2,9 @@
 
 import math
 
-from ...layers import require
-from ...layers.facets import Coordinates, Described
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.facets import Coordinates, Described
+from ...layers.base.layer import Shape, register
 from ...layers.lrn_mvn import MVN
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...layers.exporting import Node, Writer, operator
+from ...layers.base.exporting import Node, Writer, operator
 
 
 @operator("GRN")

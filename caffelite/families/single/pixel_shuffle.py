@@ -1,7 +1,7 @@
 """PixelShuffle: channels become squares of pixels."""
 
-from ...layers import require
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from ...layers.shape import Rearranged
 
 

@@ -31,9 +31,9 @@ from ...detection import boxes as box_arithmetic
 from ...devices.context import ExecutionContext
 from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
+from ...layers.base.layer import Shape, register
+from ...layers.base.state import Varying
 from ...layers.data import Feed, no_files
-from ...layers.layer import Shape, register
-from ...layers.state import Varying
 from ...prototxt import say_once
 
 WORDS = 4  # random numbers of a region

@@ -9,9 +9,9 @@ from ...detection import boxes
 from ...detection.saving import Saving
 from ...devices.detection_ops import BuiltDetections, Detections
 from ...devices.protocol import Device
-from ...layers.detection_base import DetectingLayer, DetectionEvaluation, check_classes
-from ...layers.layer import Shape, register
-from ...layers.state import Varying, Writing
+from ...layers.base.detection_base import DetectingLayer, DetectionEvaluation, check_classes
+from ...layers.base.layer import Shape, register
+from ...layers.base.state import Varying, Writing
 from ...prototxt import resolve
 from .prior_box import check_priors
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers.layer import register
+from ...layers.base.layer import register
 from .multibox_loss import CONFIDENCE, Confidence, MultiBoxLoss
 
 

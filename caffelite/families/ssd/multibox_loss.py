@@ -12,9 +12,9 @@ from ...detection import boxes, matching
 from ...devices import detection_ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.detection_base import check_classes, expected_labels, read_objects
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.detection_base import check_classes, expected_labels, read_objects
+from ...layers.base.layer import Shape, register
 from ...layers.loss import Loss
 from .prior_box import check_priors
 

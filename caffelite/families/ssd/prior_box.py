@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.facets import Learned
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.facets import Learned
+from ...layers.base.layer import Layer, Shape, register
 
 SAME_RATIO = 1e-6
 MOST_DENSE = 64

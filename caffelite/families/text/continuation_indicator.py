@@ -1,8 +1,8 @@
 """ContinuationIndicator: marks the first step of sequences."""
 
-from ...layers import require
-from ...layers.facets import Learned
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.facets import Learned
+from ...layers.base.layer import Layer, Shape, register
 
 
 @register

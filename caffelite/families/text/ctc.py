@@ -6,9 +6,9 @@ A path names a class for each time step. It spells what is left when repeated cl
 import numpy as np
 
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.facets import Compares, Decodes
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.facets import Compares, Decodes
+from ...layers.base.layer import Layer, Shape, register
 from ...layers.loss import Loss
 from .sequences import best_classes, check_rows, check_scores, edit_distance, lengths_of, spelled, until_negative
 

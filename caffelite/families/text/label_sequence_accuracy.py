@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...layers.layer import Layer, Shape, register
+from ...layers.base.layer import Layer, Shape, register
 from .sequences import best_classes, check_rows, check_scores, spelled
 
 

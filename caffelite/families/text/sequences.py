@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...layers.layer import Layer, Shape
+from ...layers.base.layer import Layer, Shape
 
 
 def check_scores(layer: Layer, shape: Shape) -> tuple[int, int, int]:

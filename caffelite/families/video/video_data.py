@@ -18,8 +18,8 @@ from ...data.pipeline import Batch, Source, workers
 from ...data.samples import TransformedSource
 from ...data.transforms import Transform
 from ...errors import Locator
+from ...layers.base.layer import register
 from ...layers.data import Feed, no_files
-from ...layers.layer import register
 from ...prototxt import resolve
 
 ENDLESS = 1 << 30  # frames of a camera

@@ -23,8 +23,8 @@ from ...data.pipeline import Batch, Source, workers
 from ...data.samples import TransformedSource
 from ...data.transforms import Transform
 from ...errors import Locator, Where
+from ...layers.base.layer import Shape, register
 from ...layers.data import Feed
-from ...layers.layer import Shape, register
 
 FLOW = pb.VideoDataParameter.FLOW
 PATTERNS = {FLOW: "flow_%c_%04d.jpg", pb.VideoDataParameter.RGB: "image_%04d.jpg"}

@@ -5,8 +5,8 @@ from collections import Counter
 
 import numpy as np
 
-from ...layers import require
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from ...layers.loss import Loss
 
 

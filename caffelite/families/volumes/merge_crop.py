@@ -1,6 +1,6 @@
 """MergeCrop: a blob, and the middle of a larger one."""
 
-from ...layers.layer import Layer, Shape, register
+from ...layers.base.layer import Layer, Shape, register
 
 
 @register

@@ -5,9 +5,9 @@ from types import ModuleType
 from typing import Any
 
 from ... import caffelite_pb2 as pb
-from ...layers import require
 from ...layers.array_loss import ArrayLoss
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from .unique_label import NONE
 
 

@@ -3,10 +3,10 @@
 from types import ModuleType
 from typing import Any
 
-from ...layers import require
-from ...layers.arrays import ArrayLayer
-from ...layers.compilation import Which, all_but
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.compilation import Which, all_but
+from ...layers.base.layer import Shape, register
 
 
 @register

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ...layers import require
 from ...layers.array_loss import ArrayLoss
-from ...layers.arrays import ArrayLayer
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.layer import Shape, register
 
 EDGE = 1e-10  # how near a probability comes to 0 and 1
 

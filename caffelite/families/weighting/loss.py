@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...layers import class_weights, require
 from ...layers.array_loss import ArrayLoss, softplus
-from ...layers.arrays import ArrayLayer
-from ...layers.facets import Compares
-from ...layers.layer import Shape, register, split_axis
+from ...layers.base import class_weights, require
+from ...layers.base.arrays import ArrayLayer
+from ...layers.base.facets import Compares
+from ...layers.base.layer import Shape, register, split_axis
 from ...layers.loss import LOSS
 
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...detection import boxes, precision
-from ...layers import require
-from ...layers.detection_base import DetectingLayer, DetectionJudge
-from ...layers.layer import Shape, register
-from ...layers.state import Varying
+from ...layers.base import require
+from ...layers.base.detection_base import DetectingLayer, DetectionJudge
+from ...layers.base.layer import Shape, register
+from ...layers.base.state import Varying
 from . import grids
 
 

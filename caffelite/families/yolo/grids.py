@@ -8,7 +8,7 @@ eric612/MobileNet-YOLO src/caffe/util/bbox_util.cpp.
 import numpy as np
 
 from ...detection.boxes import areas, suppress
-from ...layers.layer import Layer
+from ...layers.base.layer import Layer
 
 
 def anchor_sizes(layer: Layer, least: int) -> np.ndarray:

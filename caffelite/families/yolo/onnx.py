@@ -1,6 +1,6 @@
 """ONNX operators of YOLO's layers."""
 
-from ...layers.exporting import Node, Writer, operator
+from ...layers.base.exporting import Node, Writer, operator
 from .reorg import Reorg
 
 

@@ -1,7 +1,7 @@
 """Reorg: squares of values become channels."""
 
-from ...layers import require
-from ...layers.layer import Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Shape, register
 from ...layers.shape import Rearranged
 
 

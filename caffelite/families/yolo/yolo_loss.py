@@ -9,8 +9,8 @@ from ... import caffelite_pb2 as pb
 from ...devices import detection_ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.base import require
+from ...layers.base.layer import Layer, Shape, register
 from . import grids
 
 

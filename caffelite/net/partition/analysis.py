@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ...devices.links import Peer
 from ...layers import Shape
-from ...layers.state import varies
+from ...layers.base.state import varies
 from ..nodes import Graph, Node, Value
 from .division import Axis, LayerPlan, check_shared_parameters, plan, shard_layer, shard_shape
 from .placement import LayerPlacement, Placement

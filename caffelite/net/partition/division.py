@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from ... import caffelite_pb2 as pb, layers
 from ...errors import CaffeliteError
 from ...layers import Layer, ParameterShard, Shape
-from ...layers.compilation import includes
+from ...layers.base.compilation import includes
+from ...layers.base.division import Positioned, divides_outputs
 from ...layers.data import Feed
-from ...layers.division import Positioned, divides_outputs
 from ..nodes import Graph, Node, Value
 from .placement import Division, LayerPlacement, Placement
 

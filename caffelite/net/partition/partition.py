@@ -1,6 +1,6 @@
 """Builds the graph of one device from the graph of a net."""
 
-from ...layers.state import writes
+from ...layers.base.state import writes
 from ..nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 from .analysis import Analysis, Transfer
 from .division import Axis, LayerPlan, Need, shard_layer, shard_shape

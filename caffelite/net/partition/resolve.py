@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
-from ...layers.division import divides_outputs
-from ...layers.feeding import Feeding
+from ...layers.base.division import divides_outputs
+from ...layers.base.feeding import Feeding
 from ..nodes import Graph, Node
 from .division import feeds_divided
 from .placement import Division, LayerPlacement, Placement

@@ -8,8 +8,8 @@ from ...devices.links import Links, Peer, Pending
 from ...devices.protocol import Device
 from ...errors import NOWHERE
 from ...layers import Layer, Shape
-from ...layers.config import SENT
-from ...layers.image_layout import ImageLayout
+from ...layers.base.config import SENT
+from ...layers.base.image_layout import ImageLayout
 from ..nodes import Value
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ... import caffelite_pb2 as pb, prototxt, weights
 from ...errors import CaffeliteError
-from ...layers.feeding import is_input
+from ...layers.base.feeding import is_input
 from ...net.net import Net
 from ...prototxt import Document
 

@@ -21,8 +21,8 @@ from ...deploy.detect import LEAST_SCORE, Detector, detects
 from ...deploy.hierarchy import Hierarchy
 from ...deploy.read import Reader, reads
 from ...errors import CaffeliteError
-from ...layers.extension_files import load_permitted
-from ...layers.feeding import is_input
+from ...layers.base.extension_files import load_permitted
+from ...layers.base.feeding import is_input
 from ...prototxt import Document
 from ...visualize import thumbnails
 from ...visualize.explained import ExplainedNet, probabilities

@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb, prototxt
 from ...errors import CaffeliteError, quoted
-from ...layers.facets import Described
+from ...layers.base.facets import Described
 from ...net.graph import Node
 from ...parallel import MeshPosition, Refused
 from ..checkpoint import snapshot

@@ -10,7 +10,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb, inputs, prototxt, stored, weights
 from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
-from ...layers.state import carried
+from ...layers.base.state import carried
 from ...net import graph
 from ...net.net import Net
 from ..checkpoint import snapshot

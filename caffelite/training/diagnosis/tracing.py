@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from ...layers.feeding import Feeding
+from ...layers.base.feeding import Feeding
 from ...net.graph import Node
 from ..iteration import Passes
 

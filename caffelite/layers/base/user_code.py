@@ -10,8 +10,8 @@ import traceback
 import types
 from collections.abc import Iterator, Sequence
 
-from .. import user_modules
-from ..errors import quoted
+from ... import user_modules
+from ...errors import quoted
 
 PYCAFFE = "caffelite.pycaffe.alias"  # imported by name when a module imports caffe: it stands above the layers
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..devices import ops
-from ..devices.formula import Formula
-from ..devices.protocol import Device
-from ..devices.types import Kernel
+from ...devices import ops
+from ...devices.formula import Formula
+from ...devices.protocol import Device
+from ...devices.types import Kernel
 from .layer import Layer
 
 

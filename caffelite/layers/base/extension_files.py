@@ -10,8 +10,8 @@ import re
 import sys
 from pathlib import Path
 
-from .. import user_modules
-from ..errors import CaffeliteError, quoted
+from ... import user_modules
+from ...errors import CaffeliteError, quoted
 from .layer import REGISTRY
 from .registry import import_modules
 from .user_code import caffe_importable, conversion, described

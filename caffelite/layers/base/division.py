@@ -2,7 +2,7 @@
 
 from typing import TypeGuard
 
-from .. import caffelite_pb2 as pb
+from ... import caffelite_pb2 as pb
 from .layer import Layer
 
 

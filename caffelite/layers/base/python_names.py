@@ -11,9 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb, user_modules
-from ..errors import Locator, did_you_mean
-from ..prototxt import say_once, schema
+from ... import caffelite_pb2 as pb, user_modules
+from ...errors import Locator, did_you_mean
+from ...prototxt import say_once, schema
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..devices.protocol import Device
-from ..devices.types import Array
-from ..prototxt import say_once
+from ... import caffelite_pb2 as pb
+from ...devices.protocol import Device
+from ...devices.types import Array
+from ...prototxt import say_once
 from .layer import Layer, Shape, gradient_of
 
 

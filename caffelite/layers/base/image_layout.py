@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from ..devices.formula import Formula
-from ..devices.protocol import Device
-from ..devices.traits import DeviceTraits
-from ..devices.types import Kernel
+from ...devices.formula import Formula
+from ...devices.protocol import Device
+from ...devices.traits import DeviceTraits
+from ...devices.types import Kernel
 from .config import LayerConfig
 from .layer import Layer
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
+from ... import caffelite_pb2 as pb
 from .config import Shape
 from .layer import Layer
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError, Locator
 
 
 class LayerMessage:

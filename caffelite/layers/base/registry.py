@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import Any, TypeVar
 
-from .. import caffelite_pb2 as pb
+from ... import caffelite_pb2 as pb
 
-FAMILIES = "caffelite.families"
+LAYERS, FAMILIES = "caffelite.layers", "caffelite.families"
 # Modules of types that are in none of this package: first the data layer of most nets
 PACKAGES = ("caffelite.data.layers.data", "caffelite.data.layers", FAMILIES)
 ON_DEMAND = ("onnx",)  # modules beside layers that one user alone needs
@@ -86,7 +86,7 @@ def import_modules(package: str) -> None:
 
 def import_beside_layers(name: str) -> None:
     """Imports the module ``name``, one of ``ON_DEMAND``, of this package and of each family that has it."""
-    importlib.import_module(f"{__package__}.{name}")
+    importlib.import_module(f"{LAYERS}.{name}")
     for family in pkgutil.iter_modules(importlib.import_module(FAMILIES).__path__, f"{FAMILIES}."):
         if importlib.util.find_spec(f"{family.name}.{name}"):
             importlib.import_module(f"{family.name}.{name}")

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from .. import caffelite_pb2 as pb
-from ..devices.context import ExecutionContext
-from ..devices.protocol import Device
-from ..devices.types import Array
-from ..errors import Locator
+from ... import caffelite_pb2 as pb
+from ...devices.context import ExecutionContext
+from ...devices.protocol import Device
+from ...devices.types import Array
+from ...errors import Locator
 from . import fillers
 from .compilation import Compilable
 from .config import Shape

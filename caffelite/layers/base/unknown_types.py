@@ -4,8 +4,8 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb
-from ..prototxt.textformat import Reader, Unknown
+from ... import caffelite_pb2 as pb
+from ...prototxt.textformat import Reader, Unknown
 from .layer import REGISTRY
 
 

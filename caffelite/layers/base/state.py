@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..devices.protocol import Device
-from ..devices.types import Array
+from ...devices.protocol import Device
+from ...devices.types import Array
 from .config import SavedBlobs, Shape
 from .layer import Layer
 

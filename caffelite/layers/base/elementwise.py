@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Callable
 
-from ..devices.formula import Formula
-from ..devices.protocol import Device
+from ...devices.formula import Formula
+from ...devices.protocol import Device
 from .facets import Coordinates
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, register

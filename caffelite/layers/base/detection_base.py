@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from ..detection import precision
-from ..detection.names import read_sizes
-from ..detection.saving import in_pixels
-from ..devices.protocol import Device
-from ..prototxt import resolve
+from ...detection import precision
+from ...detection.names import read_sizes
+from ...detection.saving import in_pixels
+from ...devices.protocol import Device
+from ...prototxt import resolve
 from .layer import Layer
 
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ..errors import CaffeliteError
+from ...errors import CaffeliteError
 from .config import Shape
 from .layer import Layer
 

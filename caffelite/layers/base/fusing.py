@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ..devices.protocol import Device
-from ..devices.types import Kernel
+from ...devices.protocol import Device
+from ...devices.types import Kernel
 from .layer import Layer, ParameterView
 
 

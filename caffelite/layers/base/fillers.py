@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..errors import Locator, did_you_mean
+from ... import caffelite_pb2 as pb
+from ...errors import Locator, did_you_mean
 
 
 def generator(seed: int, *key: object) -> np.random.Generator:

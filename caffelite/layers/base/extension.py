@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from google.protobuf.descriptor_pb2 import DescriptorProto
 
-from ..devices.formula import Formula
-from ..errors import CaffeliteError
-from ..prototxt import schema
-from ..prototxt.dialects import CONVERTED
+from ...devices.formula import Formula
+from ...errors import CaffeliteError
+from ...prototxt import schema
+from ...prototxt.dialects import CONVERTED
 from . import elementwise as formulas
 from .feeding import Scheduled, feeding_type
 from .image_layout import ImageLayout

@@ -8,9 +8,9 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from ..devices import Window, ops
-from ..devices.protocol import Device
-from ..devices.types import Array
+from ...devices import Window, ops
+from ...devices.protocol import Device
+from ...devices.types import Array
 from .layer import Layer, Shape
 
 LARGEST = 2**31 - 1  # what places are counted with

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb, inputs
-from ..devices.protocol import Device
-from ..devices.types import Array
-from ..errors import Where
-from ..prototxt import resolve
+from ... import caffelite_pb2 as pb, inputs
+from ...devices.protocol import Device
+from ...devices.types import Array
+from ...errors import Where
+from ...prototxt import resolve
 from .message import LayerMessage
 
 FIELDS = ("class_weight", "class_weight_source", "class_weight_balanced")

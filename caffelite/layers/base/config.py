@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..devices.traits import DeviceTraits
+from ...devices.traits import DeviceTraits
 
 Shape = tuple[int, ...]
 SavedBlobs = Mapping[str, tuple[Shape, str | None]]  # by name: shape and dtype, None for the net's
