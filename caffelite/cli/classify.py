@@ -279,7 +279,7 @@ class Session:
 
     def _write_table(self, answers: Any) -> None:
         """Writes the rows of each image in their order. A row of an image that could not be read has the error."""
-        from ..data.writers import atomic
+        from ..data.drafts import atomic
 
         path, by_file = self.table or Path(), {entry["file"]: entry for entry in self.entries}
         rows: list[list[object]] = []

@@ -26,8 +26,9 @@ def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: 
       caffelite compute_image_mean mnist_train_lmdb mean.binaryproto
     """
     start()
+    from ..data.drafts import check_free
     from ..data.mean import compute_mean
-    from ..data.writers import check_free, write_mean
+    from ..data.writers import write_mean
 
     check_free([mean] if mean else [], force)
     result = compute_mean(db, progress=True, backend=backend)

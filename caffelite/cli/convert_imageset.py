@@ -28,14 +28,16 @@ def convert_imageset(paths, shuffle, seed, backend, check_size, skip, threads, f
       caffelite convert_imageset flowers/ flowers_lmdb -encoded
     """
     from ..data.convert import convert, reader
+    from ..data.drafts import check_free, together
     from ..data.listing import files_below, list_classes, read_list, shuffled
-    from ..data.writers import check_free, write_lines
+    from ..data.writers import write_lines
 
     if len(paths) not in (2, 3):
         raise click.UsageError(f"expected ROOT [LISTFILE] DB_NAME, found {len(paths)} of them")
     root, listing, db = paths[0], paths[1] if len(paths) == 3 else None, Path(paths[-1])
     labels = db.with_name(f"{db.name}_labels.txt")
-    check_free([db] if listing else [db, labels], force)
+    paths = [db] if listing else [db, labels]
+    check_free(paths, force)
     recipe = imaging.recipe(**recipe_options)
     left_out: list[str] | None = [] if skip else None
     images, classes = (
@@ -45,20 +47,20 @@ def convert_imageset(paths, shuffle, seed, backend, check_size, skip, threads, f
     )
     if shuffle:
         images = shuffled(images, seed)
-    done = convert(
-        db,
-        images,
-        reader(root),
-        recipe,
-        check_size=check_size,
-        skip=skip,
-        remedy=imaging.REMEDY,
-        threads=threads,
-        progress=True,
-        backend=backend,
-        force=force,
-    )
-    if classes:
-        write_lines(labels, classes, force=force)
+    with together(paths, force) as drafts:
+        done = convert(
+            drafts[db],
+            images,
+            reader(root),
+            recipe,
+            check_size=check_size,
+            skip=skip,
+            remedy=imaging.REMEDY,
+            threads=threads,
+            progress=True,
+            backend=backend,
+        )
+        if not listing:
+            write_lines(drafts[labels], classes)
     imaging.report(db, done)
     imaging.report_left_out(left_out)

@@ -39,7 +39,8 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
       caffelite extract_features lenet.caffemodel models/lenet/train_val.prototxt ip1,label features.h5 100 hdf5 GPU 0
     """
     start()
-    from ..data.features import destinations, features
+    from ..data.drafts import check_free, together
+    from ..data.features import destinations, features, outputs
     from ..progress import bar as progress_bar
     from ..runs.open_net import load_weights
 
@@ -47,12 +48,14 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
         gpu = str(device_id)
     wanted = comma_separated(blobs)
     targets = destinations(wanted, comma_separated(names), kind)
+    paths = [output for path, _ in targets for output in outputs(kind, path)]
+    check_free(paths, force)
     with closing(open_net(model, gpu, "TEST", level, stage, keep=True)) as net:
         load_weights(net, comma_separated(caffemodel))
         values = {name: _value(net, name) for name in wanted}
-        with ExitStack() as stack:
+        with together(paths, force) as drafts, ExitStack() as stack:
             files = [
-                stack.enter_context(features(kind, path, {b: values[b].shape[1:] for b in chosen}, force=force))
+                stack.enter_context(features(kind, path, {b: values[b].shape[1:] for b in chosen}, drafts))
                 for path, chosen in targets
             ]
             bar = stack.enter_context(progress_bar(batches, unit="batch"))

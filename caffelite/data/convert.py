@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Where
 from ..system import usable_cores
+from .drafts import final
 from .images import channels_last, decode, opencv, resize
 from .listing import Listed
 from .writers import write_records
@@ -84,7 +86,7 @@ class Converted:
 
 
 def convert(
-    path: str | os.PathLike,
+    path: Path,
     images: Sequence[Listed],
     read: Callable[[str], bytes],
     recipe: Recipe,
@@ -136,7 +138,7 @@ def convert(
         done.written = write_records(path, records(), len(images), progress, backend=backend, force=force)
     except CaffeliteError as mistake:
         if done.skipped and not done.shapes:
-            raise Where(str(path)).error("none of the images can be read", found=done.skipped[0]) from mistake
+            raise Where(str(final(path))).error("none of the images can be read", found=done.skipped[0]) from mistake
         raise
     return done
 

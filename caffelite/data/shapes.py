@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from .drafts import atomic
 from .images import encode_png, opencv
-from .writers import atomic, check_free, progress_bar
+from .writers import progress_bar
 
 CLASSES = ("background", "circle", "square", "triangle", "star", "cross")  # the index is the label, also in masks
 PARTS = ("train", "test")
@@ -176,8 +177,7 @@ def write(path: Path, counts: dict[str, int], size: int, seed: int, *, force: bo
 
     counts: images of each part. Errors: path exists and not force.
     """
-    check_free([path], force)
-    with atomic(path, folder=True) as unfinished, progress_bar(path.name, sum(counts.values())) as shown:
+    with atomic(path, folder=True, force=force) as unfinished, progress_bar(path.name, sum(counts.values())) as shown:
         for name in ("images", "annotations", "masks"):
             (unfinished / name).mkdir()
         for subset, count in counts.items():

@@ -1,14 +1,13 @@
 """Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a data set gets its final name when it is complete."""
 
-import errno
 import functools
+import io
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +15,9 @@ from .. import caffelite_pb2 as pb
 from ..errors import Where, message_of, missing_extra
 from ..progress import bar
 from ..system import reserve
+from .drafts import FULL, Drafts, atomic, final, together
 
 FIRST_MAP_BYTES = 1 << 20
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RECORDS_PER_TRANSACTION = 1000
 
 
@@ -62,7 +61,7 @@ def write_records(
             written += len(chunk)
             shown.update(len(chunk))
         if not written:
-            raise Where(str(path)).error("no samples to write")
+            raise Where(str(final(path))).error("no samples to write")
     return written
 
 
@@ -72,14 +71,13 @@ def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tup
     context ends."""
     import lmdb
 
-    check_free([path], force)
-    with atomic(path, folder=True) as unfinished:
+    with atomic(path, folder=True, force=force) as unfinished:
         try:
             with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
                 yield functools.partial(_put, db, path)
                 db.sync(True)
         except lmdb.Error as mistake:
-            raise Where(str(path)).error(f"cannot write: {_full(unfinished / 'data.mdb') or mistake}") from None
+            raise Where(str(final(path))).error(f"cannot write: {_full(unfinished / 'data.mdb') or mistake}") from None
 
 
 @contextmanager
@@ -95,13 +93,13 @@ def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[
             for key, value in records:
                 batch.put(key, value)
 
-    check_free([path], force)
-    with atomic(path, folder=True) as unfinished:
+    with atomic(path, folder=True, force=force) as unfinished:
         try:
             with closing(plyvel.DB(str(unfinished), create_if_missing=True)) as db:
                 yield put
         except plyvel.Error as mistake:
-            raise Where(str(path)).error(f"cannot write: {message_of(mistake)}") from None
+            reason = message_of(mistake).replace(str(unfinished), path.name)
+            raise Where(str(final(path))).error(f"cannot write: {reason}") from None
 
 
 BACKENDS = {"lmdb": open_lmdb, "leveldb": open_leveldb}
@@ -110,25 +108,69 @@ BACKENDS = {"lmdb": open_lmdb, "leveldb": open_leveldb}
 def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, force: bool = False) -> None:
     """Writes one HDF5 file with a float32 dataset per name, and in the same folder the list file (.txt), the source of
     `HDF5Data`."""
-    import h5py
-
     path = Path(path)
-    listing = path.with_suffix(".txt")
-    check_free([path, listing], force)
-    with atomic(path) as unfinished, h5py.File(unfinished, "w") as file:
+    with together([path, path.with_suffix(".txt")], force) as drafts:
+        fill_hdf5(drafts, path, datasets)
+
+
+def fill_hdf5(drafts: Drafts, path: Path, datasets: Mapping[str, np.ndarray]) -> None:
+    """``write_hdf5`` into the drafts of path and of its list file. Errors: OSError."""
+    with new_hdf5(drafts[path]) as (file, check):
         for name, values in datasets.items():
             file.create_dataset(name, data=np.asarray(values, np.float32))
-    with atomic(listing) as unfinished:
-        unfinished.write_text(f"{path.name}\n")
+            check()
+    drafts[path.with_suffix(".txt")].write_text(f"{path.name}\n")
+
+
+@contextmanager
+def new_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """(a new h5py.File, a function that raises OSError where what was written has no room). Errors: OSError."""
+    import h5py
+
+    with _Guarded(path, "w+") as raw:
+        try:
+            with h5py.File(raw, "w") as file:
+                yield file, raw.check
+        finally:
+            raw.check()
+
+
+class _Guarded(io.FileIO):
+    """A file whose writes never fail, for HDF5's library, which ends the process where it cannot close one. After a
+    failure nothing is written; ``check`` raises it."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        self._attempt(lambda: self._write_all(memoryview(data)))
+        return len(data)
+
+    def _write_all(self, left: memoryview) -> None:
+        while left:
+            left = left[super().write(left) or 0 :]
+
+    def truncate(self, size: int | None = None) -> int:
+        self._attempt(lambda: super(_Guarded, self).truncate(size))
+        return size or 0
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        try:
+            if not self.failure:
+                action()
+        except OSError as failure:
+            self.failure = failure
+
+    def check(self) -> None:
+        if self.failure:
+            raise self.failure from None
 
 
 def write_mean(path: str | os.PathLike, mean: np.ndarray, *, force: bool = False) -> None:
     """Writes a mean image, C×H×W, as the binary BlobProto that mean_file takes."""
     path = Path(path)
-    check_free([path], force)
     channels, height, width = mean.shape
     values = mean.astype(np.float32).ravel().tolist()
-    with atomic(path) as unfinished:
+    with atomic(path, force=force) as unfinished:
         unfinished.write_bytes(
             pb.BlobProto(num=1, channels=channels, height=height, width=width, data=values).SerializeToString()
         )
@@ -136,59 +178,8 @@ def write_mean(path: str | os.PathLike, mean: np.ndarray, *, force: bool = False
 
 def write_lines(path: str | os.PathLike, lines: Iterable[str], *, force: bool = False) -> None:
     """Writes a text file, such as the names of the classes in the order of their labels."""
-    check_free([Path(path)], force)
-    with atomic(Path(path)) as unfinished:
+    with atomic(Path(path), force=force) as unfinished:
         unfinished.write_text("".join(f"{line}\n" for line in lines), errors="surrogateescape")
-
-
-def check_free(paths: Iterable[Path], force: bool) -> None:
-    """Refuses to write over anything that exists, unless force."""
-    for path in paths:
-        if not force and os.path.lexists(path):
-            raise Where(str(path)).error("already exists", remedy="give --force to replace it")
-
-
-@contextmanager
-def together(paths: Sequence[Path], force: bool) -> Iterator[None]:
-    """For files and folders that are written one after the other: after an error none of them is there, nor a folder
-    that was made for them; what they would have replaced is as it was. Errors: one exists and not force."""
-    check_free(paths, force)
-    above = {folder for path in paths for folder in path.parents}
-    made = sorted((folder for folder in above if not folder.exists()), reverse=True)
-    there, old = [path for path in paths if os.path.lexists(path)], {}
-    try:
-        for path in there:
-            old[path] = _set_aside(path)
-        yield
-    except BaseException:
-        for path in paths:
-            if path in old or path not in there:
-                remove(path)
-        for path, before in old.items():
-            before.rename(path)
-        for folder in made:
-            with suppress(OSError):  # another process uses it
-                folder.rmdir()
-        raise
-    finally:
-        for before in old.values():
-            shutil.rmtree(before.parent, ignore_errors=True)
-
-
-def _set_aside(path: Path) -> Path:
-    """Moves a file or folder into a new folder next to it, and returns its path there."""
-    try:
-        return path.rename(Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) / path.name)
-    except OSError as mistake:
-        raise Where(str(path)).error(f"cannot replace it: {mistake.strerror or mistake}") from None
-
-
-def remove(path: Path) -> None:
-    """Removes a file or a folder, where it exists."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def progress_bar(name: str, total: int | None, progress: bool = True, unit: str = "images"):
@@ -196,32 +187,10 @@ def progress_bar(name: str, total: int | None, progress: bool = True, unit: str 
     return bar(total, name=name, unit=f" {unit}", shown=progress)
 
 
-@contextmanager
-def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
-    """A temporary path in the folder of path, renamed to path at the end, and removed after an error. folder: it is a
-    folder, which is there already."""
-    workshop = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        unfinished = workshop / path.name
-        if folder:
-            unfinished.mkdir()
-        yield unfinished
-        if folder and os.path.lexists(path):
-            os.rename(path, workshop / "replaced")
-        os.replace(unfinished, path)
-    except OSError as mistake:
-        raise Where(str(path)).error(f"cannot write: {mistake.strerror or mistake}") from None
-    finally:
-        if workshop:
-            shutil.rmtree(workshop, ignore_errors=True)
-
-
 def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
     if image.ndim != 3 or image.dtype != np.uint8:
         what = f"sample {index}"
-        raise Where(str(path)).error(what, expected="C×H×W of uint8", found=f"{image.shape} of {image.dtype}")
+        raise Where(str(final(path))).error(what, expected="C×H×W of uint8", found=f"{image.shape} of {image.dtype}")
     channels, height, width = image.shape
     return pb.Datum(
         channels=channels, height=height, width=width, data=image.tobytes(), label=int(label)
@@ -252,4 +221,4 @@ def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:
         except lmdb.BadValsizeError:
             found = f'"{key.decode(errors="backslashreplace")}"'
             what = "LMDB does not take this key"
-            raise Where(str(path)).error(what, expected="1 to 511 bytes", found=found) from None
+            raise Where(str(final(path))).error(what, expected="1 to 511 bytes", found=found) from None

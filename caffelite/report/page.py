@@ -10,8 +10,9 @@ from typing import Any
 from .. import prototxt
 from ..data import stored
 from ..data.class_names import of_net
+from ..data.drafts import together
 from ..detection.names import read_label_map
-from ..errors import CaffeliteError, reporting
+from ..errors import CaffeliteError
 from ..stored import finite
 from . import pictures
 from .collect import OutputCollector
@@ -140,10 +141,9 @@ def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
     files = {f"{name}.png": body for name, body in images.items() if body}
     files["report.json"] = as_json(figures).encode()
     files["report.html"] = page(figures, images).encode()
-    with reporting(f"write to {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
+    with together([folder / name for name in files], force=True) as drafts:
         for name, body in files.items():
-            (folder / name).write_bytes(body)
+            drafts[folder / name].write_bytes(body)
     return folder / "report.html"
 
 

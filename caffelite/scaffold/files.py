@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import caffelite_pb2 as pb, data as data_package, prototxt
-from ..data.writers import atomic
+from ..data.drafts import Drafts
 from ..deploy.convert import convert
 from ..deploy.preprocessing import describe
 from ..errors import CaffeliteError, quoted
@@ -222,15 +222,15 @@ def following(folder: Path, data: Dataset, test: Subset, run: Run) -> list[tuple
     ]
 
 
-def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Writes text files."""
+def write(folder: Path, texts: Mapping[str, str], drafts: Drafts) -> None:
+    """Writes the drafts of text files."""
     for name, text in texts.items():
-        with atomic(folder / name) as unfinished:
-            unfinished.write_text(text, errors="surrogateescape")
+        drafts[folder / name].write_text(text, errors="surrogateescape")
 
 
-def write_deploy(folder: Path, data: Dataset, run: Run) -> None:
-    """The net for new images, of the net in the folder: what the images of its data look like is measured."""
+def write_deploy(folder: Path, data: Dataset, run: Run, draft: Path) -> None:
+    """Writes the draft of the net for new images, of the net in the folder: what the images of its data look like is
+    measured."""
     document = prototxt.read_net(folder / NET)
     state = nets.state(pb.TEST, document.message, None, None, ())
     source_graph = graph.build(
@@ -252,5 +252,4 @@ def write_deploy(folder: Path, data: Dataset, run: Run) -> None:
         "deploy_param names the weights that the run writes at its end, the outputs, and how images are "
         "prepared. For Caffe, leave deploy_param out."
     )
-    with atomic(folder / DEPLOY) as unfinished:
-        unfinished.write_text("\n".join([*wrapped(head), plain(message)]))
+    draft.write_text("\n".join([*wrapped(head), plain(message)]))

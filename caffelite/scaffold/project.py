@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb, prototxt
-from ..data.writers import check_free, together
+from ..data.drafts import check_free, together
 from ..errors import CaffeliteError, Locator, quoted
 from ..inspection import memory
 from ..inspection.check import check
@@ -129,13 +129,16 @@ class _Making:
         net_text = files.net_text(self.name, about, layer_texts, net, self.tops(whole, shapes))
         texts = files.texts(self.folder, data, train, test, run, net_text, self.decided)
         paths = [self.folder / name for name in (*texts, files.DEPLOY, *([self.shipped.name] if self.shipped else []))]
-        with together([*self.split, *paths], request.force):
+        with together([*self.split, *paths], request.force) as drafts:
             if self.split:
-                reading.split_database(data.train, len(test), request.seed, self.split, self.progress)
-            files.write(self.folder, texts)
+                databases = [drafts[path] for path in self.split]
+                reading.split_database(data.train, len(test), request.seed, databases, self.progress)
+            files.write(self.folder, texts, drafts)
             if self.shipped:
-                shutil.copyfile(self.shipped, self.folder / self.shipped.name)
-            files.write_deploy(self.folder, data, run)
+                shutil.copyfile(self.shipped, drafts[self.folder / self.shipped.name])
+            drafts.place()  # what reads the net finds its data
+            files.write_deploy(self.folder, data, run, drafts[self.folder / files.DEPLOY])
+            drafts.place()
             findings = check(str(self.folder / files.SOLVER))
         following = files.following(self.folder, data, test, run)
         return Project(self.folder, paths, self.decided, following, findings, self.left_out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb, inputs
-from ..data.writers import atomic, together
+from ..data.drafts import together
 from ..errors import CaffeliteError, Where, did_you_mean
 from ..inspection import summary
 from ..inspection.nets import load_net
@@ -97,8 +97,7 @@ def copy(one: ShippedNet, folder: Path, force: bool = False) -> list[Path]:
     copied net. Errors: one of the files exists and not force."""
     contents = texts(one, folder)
     paths = [folder / name for name in contents]
-    with together(paths, force):
+    with together(paths, force) as drafts:
         for path, text in zip(paths, contents.values(), strict=True):
-            with atomic(path) as unfinished:
-                unfinished.write_text(text)
+            drafts[path].write_text(text)
     return paths

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb, prototxt
-from ..data.writers import atomic, check_free
+from ..data.drafts import atomic, check_free
 from ..errors import CaffeliteError, Where
 from . import catalog
 

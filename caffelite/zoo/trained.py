@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import inputs, stored
-from ..data.writers import atomic, together
+from ..data.drafts import together
 from ..errors import CaffeliteError, Where, did_you_mean
 from . import catalog
 
@@ -91,8 +91,7 @@ def copy(one: TrainedNet, folder: Path, force: bool = False) -> list[Path]:
     contents = {name: text.encode() for name, text in recipe.items()} | contents
     contents[CARD] = inputs.read(one.folder / CARD)
     paths = [folder / name for name in contents]
-    with together(paths, force):
+    with together(paths, force) as drafts:
         for path, content in zip(paths, contents.values(), strict=True):
-            with atomic(path) as unfinished:
-                unfinished.write_bytes(content)
+            drafts[path].write_bytes(content)
     return paths

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import resource
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -98,6 +99,22 @@ def test_report(shades, call):
     assert actual["balanced_accuracy"] == pytest.approx(recalls.mean()) and actual["top"]["3"] == 1
     assert f"{100 * recalls.mean():.2f} %" in page.text and len(actual["curves"]["ap"]) == 3
     assert all(cv2.imdecode(np.frombuffer(body, np.uint8), 1).std() > 3 for body in pictures)
+
+
+def test_a_full_disk_leaves_the_report_before(shades, call):
+    """Files can have no more bytes than some of the report's have."""
+    run(call, "-report", "out")
+    before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (sorted(map(len, before.values()))[2], limits[1]))
+    try:
+        weights = ("-model", "shades.prototxt", "-weights", "shades.caffemodel")
+        results = [call("test", *weights, "-report", folder) for folder in ("out", "new/deep")]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for result in results:
+        assert result.status == 2 and "cannot write: File too large" in result.err
+    assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before and not Path("new").exists()
 
 
 def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, tmp_path_factory):

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from test_writers import read
 
-from caffelite.data.features import destinations, features
+from caffelite.data.drafts import together
+from caffelite.data.features import destinations, features, outputs
 from caffelite.errors import CaffeliteError
 
 ROWS = {
@@ -15,8 +16,11 @@ ROWS = {
 SHAPES = {name: rows.shape[1:] for name, rows in ROWS.items()}
 
 
-def write(kind, path, names, **more):
-    with features(kind, path, {name: SHAPES[name] for name in names}, **more) as add:
+def write(kind, path, names, force=False):
+    with (
+        together(outputs(kind, path), force) as drafts,
+        features(kind, path, {name: SHAPES[name] for name in names}, drafts) as add,
+    ):
         add(ROWS)
         add({name: -rows for name, rows in ROWS.items()})
 
@@ -43,7 +47,12 @@ def test_hdf5_and_npz_hold_all_names(tmp_path):
 
 @pytest.mark.parametrize("kind", ["lmdb", "hdf5", "npz"])
 def test_a_failure_leaves_nothing_and_what_is_there_stays(tmp_path, kind):
-    with pytest.raises(ZeroDivisionError), features(kind, tmp_path / "f.x", {"fc": (6,)}) as add:
+    path = tmp_path / "f.x"
+    with (
+        pytest.raises(ZeroDivisionError),
+        together(outputs(kind, path), False) as drafts,
+        features(kind, path, {"fc": (6,)}, drafts) as add,
+    ):
         add(ROWS)
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
@@ -56,8 +65,9 @@ def test_a_failure_leaves_nothing_and_what_is_there_stays(tmp_path, kind):
 
 def test_rows_of_four_axes_are_no_datum(tmp_path):
     message = 'a Datum cannot hold rows of "x"; expected C×H×W, found 1×2×3×4; write hdf5 or npz'
-    with pytest.raises(CaffeliteError, match=message):
-        with features("lmdb", tmp_path / "db", {"x": (1, 2, 3, 4)}):
+    path = tmp_path / "db"
+    with pytest.raises(CaffeliteError, match=message), together([path], False) as drafts:
+        with features("lmdb", path, {"x": (1, 2, 3, 4)}, drafts):
             pass
 
 

@@ -1,4 +1,3 @@
-import contextlib
 import os
 import resource
 import sys
@@ -9,8 +8,9 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data import writers
-from caffelite.data.writers import BACKENDS, together, write_hdf5, write_lmdb
+from caffelite.data import features, writers
+from caffelite.data.drafts import together
+from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError
 
 
@@ -112,46 +112,27 @@ def test_a_leveldb_without_plyvel(tmp_path, monkeypatch):
         writers.write_records(tmp_path / "db", [(b"0", b"")], backend="leveldb")
 
 
-@pytest.mark.parametrize("error", [CaffeliteError("bad"), KeyboardInterrupt()])
-def test_files_written_together_are_all_there_or_none(tmp_path, error):
-    text, folder = tmp_path / "new/deep/a.txt", tmp_path / "new/b"
-
-    def write(then):
-        with pytest.raises(type(error)) if then else contextlib.nullcontext():
-            with together([text, folder], force=True):
-                text.parent.mkdir(parents=True, exist_ok=True)
-                text.write_text("second" if then else "first")
-                folder.mkdir(parents=True)
-                (folder / "x").write_text("second" if then else "first")
-                if then:
-                    raise then
-
-    write(error)
-    assert not list(tmp_path.iterdir())
-    write(None)
-    write(error)
-    assert text.read_text() == (folder / "x").read_text() == "first"
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a.txt", "b", "deep", "new", "x"]
-    with pytest.raises(CaffeliteError, match="already exists"), together([folder], force=False):
-        pass
-    assert folder.exists()
-
-
-@pytest.mark.parametrize("backend", ["lmdb", "leveldb"])
-def test_a_full_disk_is_called_so(tmp_path, backend):
-    """In a child, whose files can have no more bytes than this: LMDB itself speaks of an input or output error."""
-    pytest.importorskip("plyvel" if backend == "leveldb" else "lmdb")
+@pytest.mark.parametrize("kind", ["lmdb", "leveldb", "hdf5", "npz"])
+def test_a_full_disk_is_called_so(tmp_path, kind):
+    """In a child, whose files can have no more bytes than this: LMDB itself speaks of an input or output error, HDF5's
+    library ends the process."""
+    pytest.importorskip("plyvel" if kind == "leveldb" else "lmdb")
+    path = tmp_path / "db"
     read, write = os.pipe()
     child = os.fork()
     if not child:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         try:
-            with BACKENDS[backend](tmp_path / "db") as put:
-                put([(b"%d" % i, bytes(12000)) for i in range(20)])
+            with (
+                together(features.outputs(kind, path), False) as drafts,
+                features.features(kind, path, {"x": (3000,)}, drafts) as add,
+            ):
+                for _ in range(20):
+                    add({"x": np.ones((1, 3000))})
         except CaffeliteError as error:
             os.write(write, str(error).encode())
         os._exit(0)
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == 0
     os.close(write)
     with open(read) as message:
         text = message.read()

@@ -48,8 +48,9 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
     """
     from ...data.archive import Files, splits
     from ...data.convert import convert
+    from ...data.drafts import together
     from ...data.listing import list_classes, shuffled, split
-    from ...data.writers import together, write_lines
+    from ...data.writers import write_lines
 
     name = name or origin.absolute().name.split(".")[0]
     paths = imaging.free(out, force, *(f"{name}_{subset}" for subset in ("train_lmdb", "test_lmdb", "labels.txt")))
@@ -72,12 +73,12 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
         images, classes = list_classes(files, files.where, left_out=left_out, remedy=imaging.REMEDY)
         sets = [(files, subset) for subset in split(images, 0.2 if test is None else test, seed)]
     done = {}
-    with together(paths, force):
+    with together(paths, force) as drafts:
         for path, (subset, images) in zip(paths, sets, strict=False):
             if images:
                 order = shuffled(images, seed)
-                done[path] = convert(path, order, subset.__getitem__, recipe, progress=True, **handling)
-        write_lines(paths[2], classes)
+                done[path] = convert(drafts[path], order, subset.__getitem__, recipe, progress=True, **handling)
+        write_lines(drafts[paths[2]], classes)
     for path, converted in done.items():
         imaging.report(path, converted)
     imaging.report_left_out(left_out)
@@ -123,23 +124,25 @@ def detection(
     """
     from ...data import annotated_records, class_names
     from ...data.convert import reader
+    from ...data.drafts import together
     from ...data.writers import write_lines
 
     stem = origin.absolute().name
     name = name or (stem if origin.is_dir() else stem.rsplit(".", 1)[0])
     ends = f"{name}_{backend}", f"{name}_labelmap.prototxt", f"{name}_sizes.txt"
-    database, label_map, sizes = imaging.free(out, force, *ends)
+    database, label_map, sizes = paths = imaging.free(out, force, *ends)
     folder = root or (origin if origin.is_dir() else origin.parent)
     if not (recipe_options["encoded"] or recipe_options["encode_type"]):
         recipe_options["encoded"] = not (recipe_options["resize_height"] or recipe_options["resize_width"])
     recipe, read = imaging.recipe(**recipe_options), reader(str(folder))
     known = class_names.read(labels) if labels else None
     images, classes = _read_objects(origin, folder, part, known, int(one_based))
-    done = annotated_records.convert(
-        database, images, read, recipe, skip=skip, threads=threads, progress=True, backend=backend, force=force
-    )
-    write_lines(label_map, annotated_records.label_map(classes).splitlines(), force=force)
-    write_lines(sizes, done.sizes, force=force)
+    with together(paths, force) as drafts:
+        done = annotated_records.convert(
+            drafts[database], images, read, recipe, skip=skip, threads=threads, progress=True, backend=backend
+        )
+        write_lines(drafts[label_map], annotated_records.label_map(classes).splitlines())
+        write_lines(drafts[sizes], done.sizes)
     say(f"wrote {database}: {done.images} images with {done.objects.total()} objects", err=True)
     for label, text in enumerate(classes):
         if label:

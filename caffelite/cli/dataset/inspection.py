@@ -68,7 +68,7 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
 
 
 def _write_text(path: Path, text: str) -> None:
-    from ...data.writers import atomic
+    from ...data.drafts import atomic
 
     with atomic(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
@@ -199,9 +199,9 @@ def show(what, out, count, start, columns, labels, draws, layer, seed, phase, le
       caffelite dataset show flowers_train_lmdb -labels flowers_labels.txt -count 100
     """
     from ...data import class_names
+    from ...data.drafts import atomic, check_free
     from ...data.images import opencv
     from ...data.sheet import contact_sheet
-    from ...data.writers import atomic, check_free
 
     opencv("dataset show")
     check_free([out], force)
@@ -216,7 +216,7 @@ def show(what, out, count, start, columns, labels, draws, layer, seed, phase, le
     else:
         images, labels = _stored(what, start, count)
     png, black, white = contact_sheet(images, [_caption(label, names) for label in labels], columns)
-    with atomic(out) as unfinished:
+    with atomic(out, force=force) as unfinished:
         unfinished.write_bytes(png)
     shapes = Counter("×".join(map(str, image.shape)) for image in images)
     sizes = f"{len(shapes)} shapes" if len(shapes) > 1 else next(iter(shapes))

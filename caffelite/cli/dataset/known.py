@@ -28,6 +28,7 @@ def digits(out: Path, force: bool) -> None:
     import numpy as np
 
     from ...data import glyphs
+    from ...data.drafts import together
 
     names = imaging.free(out, force, "digits_train_lmdb", "digits_test_lmdb")
     try:
@@ -46,8 +47,9 @@ def digits(out: Path, force: bool) -> None:
     learned = np.concatenate([images[~chosen], printed])
     learned_labels = np.concatenate([labels[~chosen], printed_labels])
     mixed = np.random.default_rng(0).permutation(TRAINED)
-    imaging.write(names[0], learned[mixed], learned_labels[mixed], force)
-    imaging.write(names[1], images[chosen], labels[chosen], force)
+    with together(names, force) as drafts:
+        imaging.write(drafts[names[0]], learned[mixed], learned_labels[mixed])
+        imaging.write(drafts[names[1]], images[chosen], labels[chosen])
 
 
 MNIST_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
@@ -74,11 +76,14 @@ def mnist(folder: Path | None, out: Path, force: bool) -> None:
 
     Example: caffelite dataset mnist --from ~/Downloads --out data
     """
+    from ...data.drafts import together
+
     names = imaging.free(out, force, "mnist_train_lmdb", "mnist_test_lmdb")
     files = {name: _read_mnist(folder, name) if folder else _download(name) for name in MNIST_FILES}
-    for name, subset in zip(names, ("train", "t10k"), strict=True):
-        images, labels = (_idx(files[f"{subset}-{kind}-ubyte"]) for kind in ("images-idx3", "labels-idx1"))
-        imaging.write(name, images, labels, force)
+    with together(names, force) as drafts:
+        for name, subset in zip(names, ("train", "t10k"), strict=True):
+            images, labels = (_idx(files[f"{subset}-{kind}-ubyte"]) for kind in ("images-idx3", "labels-idx1"))
+            imaging.write(drafts[name], images, labels)
 
 
 def _idx(content: bytes):
@@ -134,8 +139,9 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     """
     from ...data import cifar
     from ...data.archive import Files, splits
+    from ...data.drafts import together
     from ...data.mean import compute_mean
-    from ...data.writers import together, write_mean
+    from ...data.writers import write_mean
 
     train, test, mean = imaging.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
     files = Files(origin) if origin else Files(download([CIFAR10_URL], CIFAR10_MD5), CIFAR10_URL)
@@ -143,15 +149,15 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     if not batches and not subsets:
         expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
         raise Where(files.where).error("not CIFAR-10", expected=expected)
-    with together((train, test, mean), force):
+    with together((train, test, mean), force) as drafts:
         if batches:
             for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
-                imaging.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
+                imaging.write(drafts[path], *cifar.read(files, [batches[name] for name in names]), digits=5)
         elif subsets:
             for path, subset in zip((train, test), subsets, strict=True):
-                imaging.write_classes(path, subset, cifar.CLASSES, force)
-        result = compute_mean(train, progress=True)
-        write_mean(mean, result.image)
+                imaging.write_classes(drafts[path], subset, cifar.CLASSES)
+        result = compute_mean(drafts[train], progress=True)
+        write_mean(drafts[mean], result.image)
     say(
         f"wrote {mean}: mean of {result.count} images; mean_value: "
         f"{', '.join(f'{value:g}' for value in result.channels)}",
@@ -173,14 +179,19 @@ def blobs(seed: int, out: Path, force: bool) -> None:
     """
     import numpy as np
 
-    from ...data.writers import write_hdf5
+    from ...data.drafts import together
+    from ...data.writers import fill_hdf5
 
     names = imaging.free(out, force, "logreg_train.h5", "logreg_test.h5", "logreg_train.txt", "logreg_test.txt")
     random = np.random.default_rng(seed)
-    for name, rows in zip(names, (8000, 2000), strict=False):
-        labels = np.arange(rows) % 2
-        points = random.standard_normal((rows, 4)) + np.where(labels[:, None], 1, -1) * np.array([1.0, 0.5, 0.25, 0.0])
-        write_hdf5(name, {"data": points, "label": labels}, force=force)
+    counts = dict(zip(names, (8000, 2000), strict=False))
+    with together(names, force) as drafts:
+        for name, rows in counts.items():
+            labels = np.arange(rows) % 2
+            points = random.standard_normal((rows, 4))
+            points += np.where(labels[:, None], 1, -1) * np.array([1.0, 0.5, 0.25, 0.0])
+            fill_hdf5(drafts, name, {"data": points, "label": labels})
+    for name, rows in counts.items():
         say(f"wrote {name} and {name.with_suffix('.txt').name}: {rows} rows", err=True)
 
 
