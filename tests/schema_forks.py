@@ -60,8 +60,8 @@ LayerParameter: anchor_target_param augmentation_param bbox_reg_param bias_chann
   spatial_wta_param squeeze_param st_param sum_param sum_pooling_param transpose_param triplet_loss_param
   unique_label_param
   unpooling_param upsample_param visualise visualise_channel warp_param weight_decay
-TransformationParameter: crop_height crop_width fix_crop is_flow max_distort mixup_param more_fix_crop multi_scale
-  perturb_param resize_param scale_factors scale_ratios
+TransformationParameter: crop_height crop_width depth depth_high depth_low fix_crop is_flow max_distort mixup_param
+  more_fix_crop multi_scale opacity orientation perturb_param resize_param scale_factors scale_ratios
 LossParameter: class_weight class_weight_balanced class_weight_source class_weighting ignore_classes ignore_constraint
   ignore_location ignore_mode ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes
   normalize_constraint normalize_objectness normalize_supervised weight_by_label_freqs
@@ -249,4 +249,7 @@ BiasChannelParameter.LabelType: IMAGE=1 PIXEL=2
 CoSTop.DataType: STRING=0 INT=1 FLOAT=2 INT_ARRAY=3 FLOAT_ARRAY=4 RAW_IMAGE=5 ENCODED_IMAGE=6 ENCODED_IMAGE_WITH_DIM=7
 FocalLossParameter.Type: ORIGIN=0 LINEAR=1
 MILParameter.MILType: MAX=0 NOR=1
+TransformationParameter.Depth: HIGH_BYTE=0 STRETCH=1
+TransformationParameter.Opacity: DROP=0 KEEP=3 ON_BLACK=2 ON_WHITE=1
+TransformationParameter.Orientation: AS_STORED=1 TURN=0
 """)

@@ -137,7 +137,7 @@ def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, sta
 
 
 def _prove(graph, converted, weights: tuple[str, ...], samples: int, gpu: str | None) -> None:
-    from ..deploy.convert import prove
+    from ..deploy.proof import prove
     from ..net.net import Net
     from ..progress import bar as progress_bar
     from ..runs.open_net import load_weights, open_device

@@ -68,6 +68,7 @@ def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, enc
     """How the options want an image stored. Errors: one side of a size without the other; images too large."""
     from ..data.convert import Recipe
     from ..data.images import MOST_PIXELS
+    from ..data.pictures import Decoder
 
     if bool(resize_width) != bool(resize_height):
         missing, present = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
@@ -76,7 +77,7 @@ def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, enc
         what, size = "-resize_height and -resize_width make images too large", f"{resize_height}×{resize_width}"
         raise CaffeliteError(what, expected=f"at most {MOST_PIXELS} pixels", found=size)
     encoding = encode_type.removeprefix(".") if encoded or encode_type else None
-    return Recipe(not gray, resize_height, resize_width, encoding)
+    return Recipe(Decoder(not gray), resize_height, resize_width, encoding)
 
 
 def report(path: Path, done) -> None:

@@ -75,7 +75,7 @@ def convert(
         try:
             content = read(image.name)
             datum, _ = recipe(content, image.name, 0)
-            height, width = _size(content)
+            height, width = recipe.decoder(content).shape[1:]
         except OSError as mistake:
             what = f'cannot read "{image.name}": {mistake.strerror}'
             return number, image, CaffeliteError(what, where=image.where)
@@ -104,13 +104,6 @@ def convert(
 
     done.images = write_records(path, records(), len(images), progress, backend=backend, force=force)
     return done
-
-
-def _size(content: bytes) -> tuple[int, int]:
-    """Height and width of an image file."""
-    from .images import decode
-
-    return decode(content, True).shape[1:]
 
 
 def label_map(classes: Sequence[str]) -> str:

@@ -16,27 +16,31 @@ from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Where
 from ..system import usable_cores
 from .drafts import final
-from .images import channels_last, decode, opencv, resize
+from .images import channels_last, opencv, resize
 from .listing import Listed
+from .pictures import Decoder, decode
 from .writers import write_records
 
 IMAGES_PER_TASK = 32
 TASKS_AHEAD = 4  # for each thread
-CUT = "the JPEG is cut short"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+ENCODINGS = {"jpeg": "jpg", "jpe": "jpg", "jfif": "jpg"}  # endings of one format
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Converts the bytes of an image file to a Datum.
 
-    color: 3 channels, else 1. height, width: the size after resizing (bilinear), where both are set. encoding: None
-    stores pixels; "jpg", "png", … an image file of that format; "" one of the format of the image's file extension. A
-    file that already has the requested form is stored unchanged.
+    decoder: of the file, to 3 channels or to 1. height, width: the size after resizing (bilinear), where both are set.
+    encoding: None stores pixels; "jpg", "png", … an image file of that format; "" one of the format of the image's file
+    extension. A file that already has the requested form, and means the same without the decoder's settings, is stored
+    unchanged.
     """
 
-    color: bool = True
+    decoder: Decoder = Decoder(True)
     height: int = 0
     width: int = 0
     encoding: str | None = None
@@ -44,35 +48,35 @@ class Recipe:
     def __call__(self, content: bytes, name: str, label: int) -> tuple[pb.Datum, tuple[int, ...]]:
         """The record, and the shape of the image in it. Errors: ValueError where the content is no complete image
         or cannot be encoded."""
-        if is_cut(content):
-            raise ValueError(CUT)
-        ending = os.path.splitext(name)[1][1:].lower()
-        encoding = ending if self.encoding == "" else (self.encoding or "").lower()
-        if (
-            encoding
-            and not (self.height and self.width)
-            and (encoding == ending or (encoding, ending) == ("jpg", "jpeg"))
-        ):
-            return pb.Datum(data=content, label=label, encoded=True), self._stored(content)
-        image = decode(content, self.color)
-        if self.height and self.width:
-            image = resize(image, self.height, self.width)
         if self.encoding is None:
+            image = self._resized(content)
             channels, height, width = image.shape
             # Caffe's tool sets `encoded`, so that its records hold it though it is the default.
             datum = pb.Datum(
                 channels=channels, height=height, width=width, data=image.tobytes(), label=label, encoded=False
             )
             return datum, image.shape
+        ending = os.path.splitext(name)[1][1:].lower()
+        encoding = self.encoding.lower() or ending
+        own = ENCODINGS.get(encoding, encoding) == ENCODINGS.get(ending, ending)
+        if own and not (self.height and self.width) and (stored := self._stored(content)):
+            return pb.Datum(data=content, label=label, encoded=True), stored
+        image = self._resized(content)
         return pb.Datum(data=_encoded(image, encoding), label=label, encoded=True), image.shape
 
-    def _stored(self, content: bytes) -> tuple[int, ...]:
-        """The shape of an image file that is stored as it is: its own channels, gray or with transparency, whatever
-        color says."""
-        try:
-            return decode(content).shape
-        except ValueError:  # perhaps 16 bits, which force_color converts to 8
-            return decode(content, self.color).shape
+    def _resized(self, content: bytes) -> np.ndarray:
+        image = self.decoder(content)
+        return resize(image, self.height, self.width) if self.height and self.width else image
+
+    def _stored(self, content: bytes) -> tuple[int, ...] | None:
+        """The shape of an image file that is stored as it is; None where a reader without the decoder's settings would
+        see another image. As in Caffe, a gray file stays gray among colored ones."""
+        plain = decode(content)
+        if self.decoder == Decoder(True):
+            return plain.shape
+        image = self.decoder(content)
+        same = len(image) >= len(plain) and image.shape[1:] == plain.shape[1:] and (image == plain).all()
+        return plain.shape if same else None
 
 
 @dataclass
@@ -150,11 +154,6 @@ def reader(root: str) -> Callable[[str], bytes]:
     )
 
 
-def is_cut(content: bytes) -> bool:
-    """Whether a JPEG lacks its end, which decoders fill with gray: no end marker follows the last start of a scan."""
-    return content.startswith(b"\xff\xd8") and content.rfind(b"\xff\xd9") < content.rfind(b"\xff\xda")
-
-
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
     """function(item) of each item in their order, computed by threads a bounded number of items ahead. Default: a
     thread for each core."""
@@ -177,7 +176,7 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads:
 def _encoded(image: np.ndarray, encoding: str) -> bytes:
     cv2 = opencv("encoding images")
     try:
-        _, content = cv2.imencode(f".{encoding}", channels_last(image))
+        _, content = cv2.imencode(f".{ENCODINGS.get(encoding, encoding)}", channels_last(image))
     except cv2.error:
         raise ValueError(f'no image can be encoded as "{encoding}"') from None
     return content.tobytes()

@@ -10,8 +10,8 @@ from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Details, Where, closed_on_failure
-from .images import decode
 from .lmdb_reader import Lmdb, Record
+from .pictures import AS_CAFFE, Decoder
 from .samples import Check, Samples
 from .writers import progress_bar
 
@@ -24,11 +24,11 @@ class Datums(Samples[Record]):
     """Datum records of any database; a kind of it implements `walk`, `read` and `close`, and calls `look` when it is
     open.
 
-    color: as `images.decode` for encoded records. Errors: no records; for a record: its key and what is wrong with it.
+    decoder: of encoded records. Errors: no records; for a record: its key and what is wrong with it.
     """
 
-    def __init__(self, path: Path, color: bool | None):
-        self.path, self.color = path, color
+    def __init__(self, path: Path, decoder: Decoder):
+        self.path, self.decoder = path, decoder
 
     def walk(self, start: int) -> Iterator[Record]:
         """(key, value) of the records from one on."""
@@ -79,7 +79,7 @@ class Datums(Samples[Record]):
         key, datum = content[0], self.datum(content)
         if datum.encoded:
             try:
-                return decode(datum.data, self.color), datum.label
+                return self.decoder(datum.data), datum.label
             except ValueError as mistake:
                 raise self._bad(key, str(mistake)) from None
         shape = datum.channels, datum.height, datum.width
@@ -89,6 +89,10 @@ class Datums(Samples[Record]):
         if values.size != math.prod(shape):
             raise self._bad(key, "wrong number of values", expected="×".join(map(str, shape)), found=values.size)
         return values.reshape(shape), datum.label
+
+    def picture(self, number: int, content: Record) -> bytes | np.ndarray:
+        datum = self.datum(content)
+        return datum.data if datum.encoded else self.image(number, content)[0]
 
     def error(self, number: int, content: Record, what: str) -> CaffeliteError:
         return self._bad(content[0], what)
@@ -139,8 +143,8 @@ class Database(Datums):
     """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated, damaged, changed while it is
     read."""
 
-    def __init__(self, path: Path, color: bool | None = None):
-        super().__init__(path, color)
+    def __init__(self, path: Path, decoder: Decoder = AS_CAFFE):
+        super().__init__(path, decoder)
         self._lmdb = Lmdb(path)
         with closed_on_failure(self):
             self.length = self._lmdb.length

@@ -15,10 +15,10 @@ import numpy as np
 from .. import inputs
 from ..errors import CaffeliteError, Where, closed_on_failure
 from . import tar
-from .convert import CUT, is_cut
 from .database import EXACT_LABELS
-from .images import decode, resize
-from .listing import IMAGES, Listed, files_below, list_classes, shortened, whole_number
+from .images import resize
+from .listing import Listed, files_below, list_classes, shortened, whole_number
+from .pictures import ENDINGS, Decoder
 from .remote_shards import RemoteShard, ShardCache
 from .samples import Samples
 
@@ -27,7 +27,7 @@ LABEL_BYTES = 1 << 16  # limit for a .cls file; a label has a few digits
 
 
 class Pictures(Samples[bytes]):
-    """Image files, decoded to 3 channels or to 1 and resized as in Caffe; a kind of it implements `_read` and `place`.
+    """Image files, decoded and resized as in Caffe; a kind of it implements `_read` and `place`.
 
     size: height and width, 0 for as they are. Errors: a file that cannot be read, is empty, is cut short or is no
     image.
@@ -35,8 +35,8 @@ class Pictures(Samples[bytes]):
 
     encoded = True
 
-    def __init__(self, labels: Sequence[int] | np.ndarray, color: bool, size: tuple[int, int]):
-        self._labels, self.color, self.size = labels, color, size
+    def __init__(self, labels: Sequence[int] | np.ndarray, decoder: Decoder, size: tuple[int, int]):
+        self._labels, self.decoder, self.size = labels, decoder, size
         self.label_shape = np.shape(labels)[1:]
         self.length = len(labels)
         self.first, _ = self.image(0, self._read(0))
@@ -53,14 +53,15 @@ class Pictures(Samples[bytes]):
 
     def image(self, number: int, content: bytes) -> tuple[np.ndarray, int | np.ndarray]:
         try:
-            if is_cut(content):
-                raise ValueError(CUT)
-            image = decode(content, self.color)
+            image = self.decoder(content)
         except ValueError as mistake:
             raise self.error(number, content, str(mistake)) from None
         if all(self.size) and image.shape[1:] != self.size:
             image = resize(image, *self.size)
         return image, self._labels[number]
+
+    def picture(self, number: int, content: bytes) -> bytes:
+        return content
 
     def error(self, number: int, content: bytes, what: str) -> CaffeliteError:
         file, where = self.place(number)
@@ -81,10 +82,15 @@ class Files(Pictures):
     in place of the labels of the list."""
 
     def __init__(
-        self, listed: Sequence[Listed], root: str, color: bool, size: tuple[int, int], values: np.ndarray | None = None
+        self,
+        listed: Sequence[Listed],
+        root: str,
+        decoder: Decoder,
+        size: tuple[int, int],
+        values: np.ndarray | None = None,
     ):
         self._listed, self._root = listed, root
-        super().__init__([image.label for image in listed] if values is None else values, color, size)
+        super().__init__([image.label for image in listed] if values is None else values, decoder, size)
 
     def place(self, number: int) -> tuple[str, Where]:
         return self._root + self._listed[number].name, self._listed[number].where
@@ -114,7 +120,7 @@ class Shards(Pictures):
     def __init__(
         self,
         archives: Sequence[Path | RemoteShard],
-        color: bool,
+        decoder: Decoder,
         size: tuple[int, int],
         cache: ShardCache | None = None,
     ):
@@ -129,7 +135,7 @@ class Shards(Pictures):
                     self._parts.append((archive_index, name, offset, count))
             if not labels:
                 raise Where(_text(archives[0])).error("no samples in any archive")
-            super().__init__(labels, color, size)
+            super().__init__(labels, decoder, size)
 
     def _index(self, archive_index: int) -> list[tuple[int, str, int, int]]:
         """Label, name, offset and bytes of each image of an archive."""
@@ -193,7 +199,7 @@ def _index(file: FileIO, named: str) -> list[tuple[int, str, int, int]]:
                 samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = _usable(named, full_name, member)
     index = []
     for stem, members in samples.items():
-        images = [(ending, member) for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
+        images = [(ending, member) for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in ENDINGS]
         if len(images) != 1 or "cls" not in members:
             expected = "an image and a .cls"
             raise Where(named).error(f'sample "{stem}"', expected=expected, found=", ".join(sorted(members)))

@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import CaffeliteError, Where, closed_on_failure, message_of, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
+from .pictures import AS_CAFFE, Decoder
 
 if TYPE_CHECKING:
     import plyvel
@@ -61,8 +62,8 @@ class LevelDB(Datums):
     Errors besides those of `Datums`: no such folder, not a LevelDB, damaged, in use by another process.
     """
 
-    def __init__(self, path: Path, color: bool | None = None):
-        super().__init__(path, color)
+    def __init__(self, path: Path, decoder: Decoder = AS_CAFFE):
+        super().__init__(path, decoder)
         self._db, self._is_open = _open(path), True
         with closed_on_failure(self):
             self._tables = Tables(path)

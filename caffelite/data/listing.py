@@ -17,8 +17,8 @@ from .. import inputs
 from ..errors import CaffeliteError, Collector, Where, did_you_mean
 from .database import EXACT_LABELS
 from .draws import key, permutation
+from .pictures import ENDINGS
 
-IMAGES = {".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2"}
 CLUTTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"}  # besides names that start with a dot
 MOST_MISTAKES = 100  # of one list
 
@@ -128,7 +128,7 @@ def list_classes(
     mistakes.raise_any()
     if not listed:
         what = "no images in the class folders"
-        raise Where(where).error(what, expected=f"files that end with {', '.join(sorted(IMAGES))}")
+        raise Where(where).error(what, expected=f"files that end with {', '.join(ENDINGS)}")
     return listed, classes
 
 
@@ -138,7 +138,7 @@ def _clutter(parts: Iterable[str]) -> str | None:
 
 
 def _is_image(parts: Sequence[str]) -> bool:
-    return os.path.splitext(parts[-1])[1].lower() in IMAGES
+    return os.path.splitext(parts[-1])[1].lower() in ENDINGS
 
 
 def _around(parts: Sequence[tuple[str, ...]]) -> int:

@@ -14,9 +14,8 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Details, Where
 from . import leveldb
 from .annotated import Objects, objects_of, parsed
-from .convert import CUT, is_cut
-from .images import decode
 from .lmdb_reader import Lmdb
+from .pictures import AS_CAFFE, Decoder
 
 ANNOTATED = b"\x0a"  # the first byte of an AnnotatedDatum: its field 1 is a message; that of a Datum is a number
 
@@ -91,9 +90,9 @@ def objects(value: bytes) -> Objects | None:
     return objects_of(parsed(value)) if value[:1] == ANNOTATED else None
 
 
-def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
-    """A record's message and its image, C×H×W of uint8 or float32; of an AnnotatedDatum those of its datum. Errors:
-    ValueError where it is no Datum, or not of the size it says."""
+def read(value: bytes, decoder: Decoder = AS_CAFFE) -> tuple[pb.Datum, np.ndarray]:
+    """A record's message and its image, C×H×W of uint8 or float32; of an AnnotatedDatum those of its datum. decoder: of
+    encoded images. Errors: ValueError where it is no Datum, or not of the size it says."""
     from google.protobuf.message import DecodeError
 
     try:
@@ -101,9 +100,7 @@ def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
     except DecodeError:
         raise ValueError("not a Datum record") from None
     if datum.encoded:
-        if is_cut(datum.data):
-            raise ValueError(CUT)
-        return datum, decode(datum.data)
+        return datum, decoder(datum.data)
     shape = datum.channels, datum.height, datum.width
     values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)
     if min(shape) < 1 or values.size != math.prod(shape):

@@ -47,6 +47,10 @@ class Samples(Generic[Content]):
         """An image and its label. Errors: it cannot be decoded; reported by `error`."""
         raise NotImplementedError
 
+    def picture(self, number: int, content: Content) -> bytes | np.ndarray:
+        """What a user has of a sample: the content of an image file, or its pixels C×H×W where no file is stored."""
+        return self.image(number, content)[0]
+
     def error(self, number: int, content: Content, what: str) -> CaffeliteError:
         """An error about a sample, with its file and line or its key."""
         raise NotImplementedError
@@ -79,6 +83,17 @@ class Samples(Generic[Content]):
 
     def close(self) -> None:
         """Closes files; a second call does nothing."""
+
+
+MOST_LABELS = 50_000  # records that are read for their labels
+
+
+def spread(samples: Samples, count: int) -> np.ndarray:
+    """The numbers, in their order, of ``count`` samples that are spread evenly over all of them, and of the first
+    sample of each class; of a database with more than MOST_LABELS records of the first classes alone."""
+    indices = np.linspace(0, samples.length - 1, min(count, samples.length)).round().astype(int)
+    labels = samples.labels(MOST_LABELS) if samples.label_shape == () else np.empty(0)
+    return np.union1d(indices, np.unique(labels, return_index=True)[1])
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from ..layers import REGISTRY
 from ..layers.base.feeding import feeding_type
 from ..prototxt import resolve
 from . import sources
+from .pictures import FIELDS
 from .samples import DataSource, Samples
 
-KEPT_TRANSFORMS = ("force_color", "force_gray")  # they decide how a record is decoded
+KEPT_TRANSFORMS = ("force_color", "force_gray", *FIELDS)  # they decide how an image is decoded
 PATHS = ("source", "label_source")
 
 
@@ -30,8 +31,8 @@ def independent(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
         raise locate.error(f'layer "{spec.name}" reads no stored images', expected=expected, found=spec.type)
     copy = pb.LayerParameter(name=spec.name, type=spec.type, top=spec.top)
     for name in KEPT_TRANSFORMS:
-        if getattr(spec.transform_param, name):
-            setattr(copy.transform_param, name, True)
+        if spec.transform_param.HasField(name):
+            setattr(copy.transform_param, name, getattr(spec.transform_param, name))
     param = getattr(copy, field)
     param.CopyFrom(getattr(spec, field))
     for name in ("shuffle", "rand_skip", "cache", "sampler"):

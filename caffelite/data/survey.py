@@ -20,11 +20,11 @@ import numpy as np
 
 from .. import inputs
 from .annotated import Objects
-from .convert import CUT, in_order, is_cut
+from .convert import in_order
 from .files import folder
 from .hdf5 import HDF5Rows, Row, is_hdf5
-from .images import decode
 from .listing import Listed, read_list, read_table
+from .pictures import decode
 from .records import Records, backend_of, objects, read, shown
 from .writers import progress_bar
 
@@ -246,8 +246,6 @@ def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _S
     name = listed.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     try:
         content = inputs.read(root + listed.name, inputs.IMAGE)
-        if is_cut(content):
-            raise ValueError(CUT)
         image = decode(content)
     except OSError as mistake:
         return name, inputs.reason(mistake)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..data.pictures import ENDINGS
 from ..errors import CaffeliteError, did_you_mean
 from ..net.net import Net
 from ..prototxt import Document
 from .preprocessing import VIEWS, Failed, Picture, Preparation, fitting_labels, in_batches, open_net
 
 MOST_ROWS = 64  # of a batch
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 
 
 @dataclass
@@ -130,12 +130,12 @@ def gather(names: list[str], expand: Callable[[str], list[str]]) -> list[Path]:
     for name in names:
         path = Path(name)
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in PICTURES and p.is_file())
+            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
             what = f"{name} holds no pictures"
         else:
             files = [path] if path.exists() else [Path(p) for p in sorted(expand(name))]
             what = f"no file {name}"
         if not files:
-            raise CaffeliteError(what, expected=f"pictures ({', '.join(PICTURES)})")
+            raise CaffeliteError(what, expected=f"pictures ({', '.join(ENDINGS)})")
         paths.update(dict.fromkeys(files))
     return list(paths)

@@ -34,7 +34,7 @@ def measure(images: list[np.ndarray]) -> GlyphStyle:
         (g for g, level in ((Deploy.DARK, 0), (Deploy.LIGHT, 255)) if np.mean(_far(borders, level) < INK) >= EVEN),
         Deploy.ANY,
     )
-    if ground == Deploy.ANY:
+    if ground == Deploy.ANY or any(on_ground(image[0], ground)[1] for image in images):
         return GlyphStyle()
     inks = [_far(image[0], 255 * (ground == Deploy.LIGHT)) for image in images]
     inks = [far for far in inks if (far > INK).any()]

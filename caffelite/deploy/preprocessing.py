@@ -11,7 +11,8 @@ import numpy as np
 from .. import caffelite_pb2 as pb, inputs
 from ..data import images
 from ..data.draws import key
-from ..data.samples import DataSource
+from ..data.pictures import Decoder
+from ..data.samples import DataSource, spread
 from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator, reporting
 from ..layers.base.feeding import is_input
@@ -28,7 +29,8 @@ VIEWS = 10  # of an oversampled picture: four corners and the middle, each mirro
 class Preparation:
     """Converts an image to a net's input C×H×W, by the Input layer's transform_param and the net's deploy_param.
 
-    message: a deploy net with one input of N×C×H×W, C being 1 or 3. others: inputs that are no images. ``shape`` is
+    message: a deploy net with one input of N×C×H×W, C being 1, 3 or, with opacity KEEP, 4. others: inputs that are no
+    images. ``shape`` is
     C×H×W.
     Errors: another number of inputs, another shape; errors of the transform.
     """
@@ -41,10 +43,12 @@ class Preparation:
             for top, shape in zip(message.layer[i].top, input_shapes(message.layer[i]), strict=True)
             if top not in others
         ]
-        if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in (1, 3):
+        keeps = any(message.layer[i].transform_param.opacity == pb.TransformationParameter.KEEP for i, _, _ in tops)
+        if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in ((4,) if keeps else (1, 3)):
+            channels = "4 channels, by opacity: KEEP" if keeps else "1 or 3 channels"
             raise locate.error(
                 "this net takes no pictures",
-                expected="one Input layer of N×C×H×W with 1 or 3 channels",
+                expected=f"one Input layer of N×C×H×W with {channels}",
                 found=", ".join((f"{top} {'×'.join(map(str, shape))}" for _, top, shape in tops)) or "none",
                 remedy="a train net becomes one by caffelite deploy" if not tops else None,
             )
@@ -57,6 +61,7 @@ class Preparation:
             raise where.error("sign_size without ground", remedy="set ground: DARK or LIGHT, or leave sign_size out")
         size = self.deploy.height or self.deploy.width, self.deploy.width or self.deploy.height
         stored = size if any(size) else (rows, columns)
+        self.decoder = Decoder.of(param, channels == 3 if channels < 4 else None, at)
         self.transform = Transform(param, pb.TEST, (channels, *stored), at, key(0, message.layer[index].name))
         self.size = None if self.transform.resizes and not any(size) else stored
         if self.transform.shape != self.shape:
@@ -64,11 +69,11 @@ class Preparation:
             raise at.error("transform_param and the input's shape differ", expected=expected, found=found)
 
     def read(self, path: Path) -> np.ndarray:
-        """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no
+        """A file as C×H×W of uint8, blue, green and red or gray, as training decodes it. Errors: no file, no
         picture."""
         try:
             with reporting(f"read {path}"):
-                return _decode(inputs.read(path, inputs.IMAGE), self.shape[0] == 3)
+                return self.decoder(inputs.read(path, inputs.IMAGE))
         except ValueError as error:
             raise CaffeliteError(f"{path}: {error}") from None
 
@@ -79,15 +84,15 @@ class Preparation:
         Pixels are uint8 H×W, or H×W×C in the order blue, green, red and, where C is 4, opacity. Errors: pixels of
         another form; content that cannot be decoded.
         """
-        color = self.shape[0] == 3
         if isinstance(picture, bytes):
             try:
-                image = _decode(picture, color)
+                image = self.decoder(picture)
             except ValueError as error:
                 raise CaffeliteError(str(error)) from None
         else:
-            image = self.read(picture) if isinstance(picture, Path) else _pixels(picture, color)
-        return image[::-1] if self.shape[0] == 3 and self.deploy.channel_order == pb.DeployParameter.RGB else image
+            image = self.read(picture) if isinstance(picture, Path) else self.decoder.of_pixels(_pixels(picture))
+        is_rgb = self.shape[0] >= 3 and self.deploy.channel_order == pb.DeployParameter.RGB
+        return image[[2, 1, 0, 3][: len(image)]] if is_rgb else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
         """The image before mean, crop and scale, with the size and background of the training data; and the changes
@@ -120,6 +125,7 @@ class Preparation:
             shown = image[:, top : top + height, left : left + width]
         else:
             shown = _stretched(values[0])
+        shown = shown[:3]
         if len(shown) == 3 and self.deploy.channel_order == pb.DeployParameter.BGR:
             shown = shown[::-1]
         return np.repeat(shown, 3 // len(shown), 0).transpose(1, 2, 0)
@@ -204,20 +210,8 @@ def _stretched(values: np.ndarray) -> np.ndarray:
     return np.rint((values - low) * (255 / (high - low) if high > low else 0)).astype(np.uint8)
 
 
-def _decode(content: bytes, color: bool) -> np.ndarray:
-    """An image's pixels C×H×W over white where it is transparent."""
-    if content.startswith(b"\x89PNG") or content[8:12] == b"WEBP":
-        try:
-            image = images.decode(content)
-        except ValueError:  # 16 bits: converted to 8 below
-            image = np.empty((0, 0, 0))
-        if len(image) == 4:
-            return images.with_channels(image, color)
-    return images.decode(content, color)
-
-
-def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
-    """An array's pixels C×H×W, with as many channels as the net has."""
+def _pixels(array: np.ndarray) -> np.ndarray:
+    """An array's pixels C×H×W."""
     array = np.asarray(array)
     found = f"{array.dtype} of shape {list(array.shape)}"
     if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
@@ -226,7 +220,7 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
     if array.dtype != np.uint8:
         what, remedy = "a picture's pixels are bytes, 0 to 255", "convert it: (255 * x).astype('uint8')"
         raise CaffeliteError(what, expected="uint8", found=found, remedy=remedy)
-    return images.with_channels(images.channels_first(array), color)
+    return images.channels_first(array)
 
 
 def describe(deploy: pb.DeployParameter, source: object, channels: tuple[int, ...], order: str) -> None:
@@ -242,7 +236,7 @@ def describe(deploy: pb.DeployParameter, source: object, channels: tuple[int, ..
     samples, sized = source.samples, not source.transform.resizes
     if sized and samples.first.shape[1:] != source.shapes[0][2:]:
         deploy.height, deploy.width = samples.first.shape[1:]
-    indices = np.arange(min(MEASURED, samples.length))
+    indices = spread(samples, MEASURED)
     pictures = [
         samples.image(index, content)[0] for index, content in zip(indices.tolist(), samples.read(indices), strict=True)
     ]

@@ -7,7 +7,7 @@ from typing import IO
 import numpy as np
 
 from .. import inputs
-from ..data.images import decode
+from ..data.pictures import decode
 from ..errors import CaffeliteError
 from ..weights import decode_blob
 from .proto import caffe_pb2
@@ -79,17 +79,16 @@ def load_image(filename: str | os.PathLike[str] | IO[bytes], color: bool = True)
     name = os.fspath(filename) if isinstance(filename, str | os.PathLike) else "the open file"
     try:
         read = inputs.read(filename, inputs.IMAGE) if isinstance(filename, str | os.PathLike) else filename.read()
-        pixels = decode(read)
+        pixels = decode(read, True if color else None)
     except OSError as error:
         raise CaffeliteError(f"cannot read {name}: {error.strerror or error}") from None
     except ValueError as error:
         raise CaffeliteError(f"{name}: {error}") from None
     image = pixels.transpose(1, 2, 0).astype(np.float32) / np.float32(255)
-    image = image[..., 2::-1] if image.shape[2] >= 3 else image[..., :1]
     if color:
-        return np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))
+        return np.ascontiguousarray(image[..., ::-1])
     if image.shape[2] == 3:
-        image = (image @ GRAY)[..., None]
+        image = (image[..., ::-1] @ GRAY)[..., None]
     return np.ascontiguousarray(image, np.float32)
 
 

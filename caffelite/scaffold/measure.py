@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import inputs
-from ..data.convert import in_order, is_cut
-from ..data.images import decode, with_channels
+from ..data.convert import in_order
+from ..data.pictures import decode
 from ..data.records import Records, read
 from ..data.writers import progress_bar
 from ..errors import CaffeliteError, Collector
@@ -85,24 +85,12 @@ def _of_files(subset: Subset, step: int) -> Iterator:
     def look(row: int):
         image = subset.listed[row]
         try:
-            content = inputs.read(image.name, inputs.IMAGE)
-            if is_cut(content):
-                raise ValueError("the JPEG is cut short")
-            return _look(row, _decoded(content))
+            return _look(row, decode(inputs.read(image.name, inputs.IMAGE)))
         except (OSError, ValueError) as mistake:
             text = f'cannot read image "{image.name}": {inputs.reason(mistake)}'
             return row, CaffeliteError(text, where=image.where)
 
     return in_order(look, range(0, len(subset), step))
-
-
-def _decoded(content: bytes) -> np.ndarray:
-    """Pixels as ImageData would read them: three channels, or one where the file is gray."""
-    try:
-        image = decode(content)
-    except ValueError:
-        return decode(content, True)  # 16 bits, which it converts
-    return with_channels(image, True) if len(image) in (2, 4) else image
 
 
 def _of_database(subset: Subset, step: int, measured: Measured) -> Iterator:

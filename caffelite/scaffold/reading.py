@@ -16,6 +16,7 @@ from .. import caffelite_pb2 as pb, inputs
 from ..data import class_names, listing
 from ..data.draws import key
 from ..data.listing import MOST_MISTAKES, Listed, number, read_rows
+from ..data.pictures import ENDINGS
 from ..data.records import Records, backend_of
 from ..data.writers import progress_bar, write_records
 from ..errors import CaffeliteError, Collector, Where
@@ -40,7 +41,7 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool)
         return read_table(source, task)
     if source.name.endswith((".tar", ".tar.gz", ".tgz", ".zip")):
         raise Where(str(source)).error("an archive", expected=EXPECTED, remedy="unpack it first")
-    if source.suffix.lower() in listing.IMAGES:
+    if source.suffix.lower() in ENDINGS:
         raise CaffeliteError(f"{source} is one image", expected=EXPECTED)
     listed = [_resolved(image, source.parent) for image in listing.read_list(source)]
     return Dataset(str(source), CLASSES, _names(source, listed), "a list with one label per image", Subset(listed))

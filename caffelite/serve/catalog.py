@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..data.listing import number
+from ..data.pictures import ENDINGS
 from ..runs.limits import Outside
 from .config import ServeConfig
 from .inference.deploy_weights import WEIGHTS, weights_in
@@ -20,7 +21,6 @@ TRAIN_NET = "train_val.prototxt"
 DEEP = 5  # levels below a root
 DEPLOY = re.compile(rb'deploy_param|type:\s*"Input"|^input:', re.MULTILINE)
 SKIPPED = {"node_modules", "__pycache__", "uploads"}
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 LMDB, LEVELDB, FOLDER, SINGLE = "LMDB", "LevelDB", "class folders", "one folder of images"
 LISTS = {".txt": "list", ".lst": "list", ".csv": "table"}
 
@@ -117,7 +117,7 @@ def _holds_images(folder: Path, folders: list[str]) -> bool:
     for name in sorted(folders)[:3]:
         with os.scandir(folder / name) as entries:
             first = next(iter(entries), None)
-        if first is None or not first.name.lower().endswith(IMAGES):
+        if first is None or not first.name.lower().endswith(ENDINGS):
             return False
     return True
 
@@ -131,9 +131,9 @@ def _is_list(path: str, changed: int) -> bool:
             if path.lower().endswith(".csv"):
                 rows = csv.reader((lines.readline(MOST_LINE) for _ in range(2)), skipinitialspace=True)
                 _, (name, *values) = rows
-                return bool(values) and name.strip().lower().endswith(IMAGES) and None not in map(number, values)
+                return bool(values) and name.strip().lower().endswith(ENDINGS) and None not in map(number, values)
             name, _, label = lines.readline(MOST_LINE).strip().rpartition(" ")
-            return label.isdigit() and name.lower().endswith(IMAGES)
+            return label.isdigit() and name.lower().endswith(ENDINGS)
     except (OSError, ValueError, csv.Error):
         return False
 

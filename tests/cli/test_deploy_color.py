@@ -127,7 +127,7 @@ def test_weights_that_are_not_finite_are_no_proof(color, call):
     net.params["conv"][0].data[0] = np.nan
     net.save("w.caffemodel")
     result = call("deploy -model color.prototxt -weights w.caffemodel -out made.prototxt -samples 10").refused
-    assert 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in result.err
+    assert 'the validated net\'s "ip" is not finite, sample 0 (00000000); are the weights those' in result.err
     assert not Path("made.prototxt").exists()
 
 

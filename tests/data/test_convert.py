@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data.convert import Recipe, convert, in_order, is_cut, reader
+from caffelite.data.convert import Recipe, convert, in_order, reader
+from caffelite.data.image_headers import is_cut
 from caffelite.data.listing import Listed
+from caffelite.data.pictures import Decoder
 from caffelite.errors import CaffeliteError, Where
 
 
@@ -43,7 +45,7 @@ def test_gray_and_resized_as_opencv_does():
     image = picture()
     datum, shape = Recipe(height=4, width=5)(encoded(image), "a.png", 0)
     assert shape == (3, 4, 5) and datum.data == cv2.resize(image, (5, 4)).transpose(2, 0, 1).tobytes()
-    datum, shape = Recipe(color=False, height=4, width=5)(encoded(image), "a.png", 0)
+    datum, shape = Recipe(Decoder(False), height=4, width=5)(encoded(image), "a.png", 0)
     gray = cv2.imdecode(np.frombuffer(encoded(image), np.uint8), cv2.IMREAD_GRAYSCALE)
     assert shape == (1, 4, 5) and datum.data == cv2.resize(gray, (5, 4)).tobytes()
     assert Recipe()(encoded(picture(channels=1)), "gray.png", 0)[1] == (3, 6, 8), "gray files become three channels"
@@ -70,8 +72,8 @@ def test_files_that_are_kept_have_channels_of_their_own():
     alpha = encoded(picture(channels=4))
     deep = encoded(picture().astype(np.uint16) << 8)
     shapes = [Recipe(encoding="")(content, "a.png", 0)[1] for content in (gray, alpha, deep)]
-    assert shapes == [(1, 6, 8), (4, 6, 8), (3, 6, 8)]
-    assert Recipe(encoding="")(deep, "a.png", 0)[0].data == deep, "force_color brings it to 8 bits"
+    assert shapes == [(1, 6, 8), (3, 6, 8), (3, 6, 8)]
+    assert Recipe(encoding="")(deep, "a.png", 0)[0].data == deep, "readers bring it to 8 bits"
     assert Recipe(encoding="", height=4, width=5)(gray, "a.png", 0)[1] == (3, 4, 5), (
         "one that is made anew has as many as are asked for"
     )

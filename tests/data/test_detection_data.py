@@ -7,8 +7,9 @@ from textnet import bind, mistaken
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import open_source
-from caffelite.data.images import decode, encode_png
+from caffelite.data.images import encode_png
 from caffelite.data.order import AspectOrder
+from caffelite.data.pictures import decode
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.families.cascade.field_maps import Objects, detection_labels
 from caffelite.families.cascade.listed_images import DETECTION, read_objects

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from caffelite.data import images
+from caffelite.data import image_headers, images, pictures
 
 PICTURE = np.random.default_rng(1).integers(0, 256, (20, 30, 3)).astype(np.uint8)
 LARGE = np.zeros((128, 128, 3), np.uint8)
@@ -25,7 +25,7 @@ def chunk(name, content, length=None):
 def png(width=1, height=1, *more, bits=8, color=0):
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0))
     pixels = chunk(b"IDAT", zlib.compress(b"\0\0"))
-    return images.PNG + header + b"".join(more) + pixels + chunk(b"IEND", b"")
+    return image_headers.PNG + header + b"".join(more) + pixels + chunk(b"IEND", b"")
 
 
 def gif(width, height):
@@ -68,8 +68,8 @@ FALSE = {
     "2 GB of pixels": (png()[:33] + struct.pack(">I", 1 << 31) + png()[37:], "chunk 'IDAT' states 2147483648 bytes"),
     "cut": (SOUND["png"][:-40], "chunk 'IDAT' states"),
     "large": (png(1 << 20, 1 << 20), "the PNG is too large: 1048576×1048576 pixels"),
-    "no header": (images.PNG + chunk(b"IDAT", b""), "does not begin with its header"),
-    "signature alone": (images.PNG, "does not begin with its header"),
+    "no header": (image_headers.PNG + chunk(b"IDAT", b""), "does not begin with its header"),
+    "signature alone": (image_headers.PNG, "does not begin with its header"),
     "segment": (JPEG[:2] + b"\xff\xe1\xff\xf0" + bytes(100), "segment E1 states 65520 bytes, and 102 follow"),
     "large jpeg": (JPEG[:SIZE] + b"\xff\xff\xff\xff" + JPEG[SIZE + 4 :], "the JPEG is too large: 65535×65535 pixels"),
     "short jpeg": (
@@ -90,10 +90,10 @@ FALSE = {
 
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_files_are_decoded(name):
-    assert images.decode(SOUND[name]).dtype == np.uint8
+    assert pictures.decode(SOUND[name]).dtype == np.uint8
 
 
-@pytest.mark.parametrize("decode", [images.decode, images.decode_labels])
+@pytest.mark.parametrize("decode", [pictures.decode, pictures.AS_CAFFE.labels])
 @pytest.mark.parametrize("name", FALSE)
 def test_false_files_are_refused(monkeypatch, name, decode):
     content, message = FALSE[name]
@@ -106,7 +106,7 @@ def test_false_files_are_refused(monkeypatch, name, decode):
 def test_the_limit_of_pixels_may_be_set(monkeypatch):
     monkeypatch.setenv(images.LIMIT, "599")
     with pytest.raises(ValueError, match="30×20 pixels, at most 599 are decoded"):
-        images.check(SOUND["png"])
+        image_headers.check(SOUND["png"])
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,13 @@ def test_the_limit_of_pixels_may_be_set(monkeypatch):
 )
 def test_a_header_alone_is_no_image(content):
     with pytest.raises(ValueError, match="not an image that can be decoded"):
-        images.decode(content)
+        pictures.decode(content)
 
 
 def test_a_bomb_of_pillow_is_refused(monkeypatch):
-    """Pillow decodes palettes, and all images where there is no OpenCV."""
+    """Pillow decodes palettes."""
     Image = pytest.importorskip("PIL.Image")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 8)
     content = png(30, 20, chunk(b"PLTE", bytes(3)), color=3)
-    for decode in (images.decode_labels, lambda content: images._with_pillow(content, None)):
-        with pytest.raises(ValueError, match="not an image that can be decoded"):
-            decode(content)
+    with pytest.raises(ValueError, match="not an image that can be decoded"):
+        pictures.AS_CAFFE.labels(content)

@@ -11,7 +11,8 @@ from textnet import bind
 from caffelite import caffelite_pb2 as pb
 from caffelite.cli.dataset import dataset
 from caffelite.data import objects, open_source
-from caffelite.data.images import decode, encode_png
+from caffelite.data.images import encode_png
+from caffelite.data.pictures import decode
 from caffelite.errors import NOWHERE, CaffeliteError
 
 IMAGES = {"a": (20, 30), "b": (30, 20), "c": (24, 24)}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from caffelite.data import shapes
-from caffelite.data.images import decode
+from caffelite.data.pictures import decode
 from caffelite.errors import CaffeliteError
 
 COUNTS = {"train": 6, "test": 3}

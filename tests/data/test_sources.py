@@ -300,9 +300,7 @@ def test_encoded_images_come_as_blue_green_red(records, images, images_source, m
         images_source(bad).next()
 
 
-def test_encoded_images_without_a_decoder(records, images_source, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    monkeypatch.setitem(sys.modules, "PIL", None)
+def test_encoded_images_without_a_decoder(records, images_source, without_opencv):
     path = records([pb.Datum(data=b"jpeg", encoded=True)])
     with pytest.raises(CaffeliteError, match=r"needs opencv-python-headless.*caffelite\[images\]"):
         images_source(path)

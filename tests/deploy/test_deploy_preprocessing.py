@@ -72,11 +72,14 @@ def test_ten_views_are_corners_middle_and_mirrors(picture):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_transparent_is_white(channels, picture):
+def test_transparent_is_what_transform_param_says(channels, picture):
     image = np.zeros((4, 5, 4), np.uint8)
     image[1, 1] = (0, 0, 255, 255)
     image[2, 2, 3] = 51
-    actual = prepared(channels).decode(picture("a.png", image))
+    assert not prepared(channels).decode(picture("a.png", image))[:, 0].any(), "as Caffe does, opacity is dropped"
+    on_white = prepared(channels, "opacity: ON_WHITE")
+    actual = on_white.decode(picture("a.png", image))
+    np.testing.assert_array_equal(actual, on_white.decode(image), "a file and its pixels")
     assert (actual[:, 0] == 255).all() and (actual[:, 2, 2] == 204).all()
     assert actual[:, 1, 1].tolist() == ([0, 0, 255] if channels == 3 else [76])
 

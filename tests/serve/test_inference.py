@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from report_pages import write_weights
 
-from caffelite.data import images
+from caffelite.data import pictures
 from caffelite.errors import CaffeliteError
 from caffelite.serve.inference import client
 from caffelite.serve.inference.client import InferenceLimits, Models, resident
@@ -157,18 +157,23 @@ def test_images_of_pages_are_decoded_in_a_process(monkeypatch):
     """With the same numbers; a process that is killed starts again, and one that needs too much memory refuses."""
     picture = np.random.default_rng(1).integers(0, 256, (40, 50, 3)).astype(np.uint8)
     content, gray = (cv2.imencode(".png", one)[1].tobytes() for one in (picture, picture[..., 0]))
-    expected = [images.decode(content), images.decode(content, False), images.decode(gray), images.decode_labels(gray)]
+    expected = [
+        pictures.decode(content),
+        pictures.decode(content, False),
+        pictures.decode(gray),
+        pictures.AS_CAFFE.labels(gray),
+    ]
     large = cv2.imencode(".png", np.zeros((9000, 9000, 3), np.uint8))[1].tobytes()
     monkeypatch.setattr(client, "MEMORY", 1 << 28)
     with client.decoding(InferenceLimits()):
         with monkeypatch.context() as here:
             here.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded here"))
-            actual = [images.decode(content), images.decode(content, False), images.decode(gray)]
-            actual.append(images.decode_labels(gray))
+            actual = [pictures.decode(content), pictures.decode(content, False), pictures.decode(gray)]
+            actual.append(pictures.AS_CAFFE.labels(gray))
             np.testing.assert_equal(actual, expected)
             with pytest.raises(ValueError, match="not an image that can be decoded"):
-                images.decode(b"no image")
+                pictures.decode(b"no image")
             with pytest.raises(ValueError, match="memory|decoded"):
-                images.decode(large)
-            np.testing.assert_array_equal(images.decode(content), expected[0])
-    assert images.elsewhere is None
+                pictures.decode(large)
+            np.testing.assert_array_equal(pictures.decode(content), expected[0])
+    assert pictures.elsewhere is None

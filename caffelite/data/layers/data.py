@@ -8,6 +8,7 @@ from ..arrays import Arrays, holds_arrays
 from ..database import Database
 from ..leveldb import LevelDB
 from ..opening import batch_size_of, check_tops, named_path, open_images, source_path
+from ..pictures import Decoder
 from ..pipeline import Source
 from ..samples import Samples
 
@@ -36,6 +37,7 @@ class Data(Feed):
         path = source_path(param, at)
         transform = layer.transform_param
         color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None
+        decoder = Decoder.of(transform, color, locate.at("transform_param"))
 
         def samples() -> Samples:
             if param.backend == pb.DataParameter.ARRAYS:
@@ -49,10 +51,10 @@ class Data(Feed):
                 )
                 raise at.error(what, "backend", remedy="write backend: ARRAYS")
             if param.backend == pb.DataParameter.LMDB:
-                return Database(path, color)
+                return Database(path, decoder)
             if (path / "data.mdb").is_file():
                 what = "the folder holds an LMDB, not a LevelDB, the default of backend"
                 raise at.error(what, "backend", remedy="write backend: LMDB")
-            return LevelDB(path, color)
+            return LevelDB(path, decoder)
 
         return open_images(samples, layer, param, phase, locate, seed)

@@ -20,6 +20,7 @@ from ..opening import (
     root_folder_of,
     source_path,
 )
+from ..pictures import Decoder
 from ..pipeline import Source
 from ..remote_shards import RemoteShard, ShardCache, is_remote
 from ..samples import Samples
@@ -54,6 +55,7 @@ class ImageData(Feed):
         batch_size_of(param, at)
         size = param.new_height, param.new_width
         check_size(size, at)
+        decoder = Decoder.of(layer.transform_param, param.is_color, locate.at("transform_param"))
         archives = _archives(param.source, at("source")) if ".tar" in param.source else []
 
         def samples() -> Samples:
@@ -62,16 +64,16 @@ class ImageData(Feed):
                 with ThreadPoolExecutor(REQUESTS) as pool:
                     remote = list(pool.map(RemoteShard, map(str, archives)))
                 cache.check_order(remote, param.shuffle or is_balanced(param, phase), at("source"))
-                return Shards(remote, param.is_color, size, cache)
+                return Shards(remote, decoder, size, cache)
             if archives:
-                return Shards([named_path(str(path), "source", at) for path in archives], param.is_color, size)
+                return Shards([named_path(str(path), "source", at) for path in archives], decoder, size)
             path = source_path(param, at)
             if path.is_dir():
-                return Files(folder(path), f"{path}/", param.is_color, size)
+                return Files(folder(path), f"{path}/", decoder, size)
             if path.suffix.lower() == ".csv":
                 table = read_table(path)
-                return Files(table.listed, root_folder_of(param.root_folder, at), param.is_color, size, table.values)
-            return Files(read_list(path), root_folder_of(param.root_folder, at), param.is_color, size)
+                return Files(table.listed, root_folder_of(param.root_folder, at), decoder, size, table.values)
+            return Files(read_list(path), root_folder_of(param.root_folder, at), decoder, size)
 
         return open_images(samples, layer, param, phase, locate, seed)
 

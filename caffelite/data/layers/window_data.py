@@ -15,9 +15,10 @@ from ...layers.base.layer import register
 from ...layers.data import Feed
 from ..database import EXACT_LABELS
 from ..draws import below, key, per_sample
-from ..images import decode, resize
+from ..images import resize
 from ..opening import batch_size_of, check_tops, source_path
 from ..order import Order
+from ..pictures import Decoder
 from ..pipeline import Batch, Source, workers
 from ..transforms import channel_means, check_one_mean, read_mean
 from ..window_lines import Picture, WindowLines, listed_windows
@@ -48,6 +49,7 @@ class WindowSource(Source):
         param, transform = layer.window_data_param, layer.transform_param
         at = locate.at("transform_param")
         self._size, self._pad = transform.crop_size, param.context_pad
+        self._decoder = Decoder.of(transform, True, at)
         if not self._size:
             raise at.error("WindowData needs a crop_size", "crop_size", expected="at least 1", found=0)
         if 2 * self._pad >= self._size:
@@ -134,7 +136,7 @@ class WindowSource(Source):
             return self._kept[number]
         picture = self._windows.pictures[number]
         try:
-            image = decode(content, True)
+            image = self._decoder(content)
         except ValueError as mistake:
             raise picture.where.error(f'image "{picture.file}": {mistake}') from None
         if self._kept is not None:

@@ -15,6 +15,7 @@ from ...data.augmentation.color import Distort
 from ...data.augmentation.perturbation import Fields
 from ...data.draws import below, key, of_sample
 from ...data.order import AspectOrder, Order
+from ...data.pictures import Decoder
 from ...data.pipeline import Batch, Source, workers
 from ...data.transforms import channel_means
 from ...detection.boxes import rounded
@@ -45,7 +46,7 @@ class ListSource(Source):
             raise at.error(what, "mean_file", expected=expected, found=found)
         self._images, self._mean = images, channel_means(transform, at, expected=expected)
         self._factor = np.float32(transform.scale)
-        self._files = ImageFiles(images, cache)
+        self._files = ImageFiles(images, cache, Decoder.of(transform, True, at))
         self._lengths: list[int] = []
         self._most = max(1, *(len(image.objects.boxes) for image in images))
 

@@ -11,6 +11,7 @@ from ... import caffelite_pb2 as pb
 from ...data.draws import key, of_sample
 from ...data.images import MOST_PIXELS
 from ...data.order import Order
+from ...data.pictures import FIELDS, Decoder
 from ...data.pipeline import Batch, Source, workers
 from ...detection.boxes import rounded
 from ...errors import Locator
@@ -19,7 +20,7 @@ from ...layers.base.layer import Shape, register
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
 from .listed_images import IMAGE_GT, Draws, ImageFiles, ObjectsFeed, RegionSample, read_objects
 
-TRANSFORMS = ("mirror", "mean_value")
+TRANSFORMS = ("mirror", "mean_value", *FIELDS)
 WITHOUT_BOX = (0, 1, 1, 2, 2, 1, 1)  # the row of a batch without boxes: an ignored one
 OBJECTS = 8  # of an image, as long as the data is not available
 
@@ -48,7 +49,8 @@ class ImageGtSource(Source):
         self._mean, self._factor = mean, np.float32(param.scale)
         repeats = [param.fg_img_multiple if (~a.objects.ignored).any() else 1 for a in self._images]
         self._indices = np.repeat(np.arange(len(self._images)), repeats)
-        self._files = ImageFiles(self._images, param.cache_images)
+        decoder = Decoder.of(layer.transform_param, True, locate.at("transform_param"))
+        self._files = ImageFiles(self._images, param.cache_images, decoder)
         most = max(len(a.objects.boxes) for a in self._images)
         listed = self._images[-1].picture.shape[1:]
         self._size = image_gt_size(param, listed)
@@ -142,8 +144,8 @@ class ImageGtData(ObjectsFeed):
     fg_threshold, else 0; its center x and y, width and height in pixels; and that IoU, 1 outside of the image and in
     ignored regions. An object without a cell gets the one of its center. Rows of boxes: image, xmin, ymin, xmax, ymax,
     label, ignored; G depends on the data. Random numbers depend on seed, layer and sample. Errors: another number of
-    tops than maps, fields of transform_param other than mirror and mean_value. As in zhaoweicai/mscnn,
-    src/caffe/layers/image_gt_data_layer.cpp.
+    tops than maps, fields of transform_param other than mirror, mean_value and those of decoding. As in
+    zhaoweicai/mscnn, src/caffe/layers/image_gt_data_layer.cpp.
     """
 
     field = "image_gt_data_param"

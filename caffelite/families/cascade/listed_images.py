@@ -14,8 +14,9 @@ import numpy as np
 from ... import caffelite_pb2 as pb, inputs
 from ...data.database import EXACT_LABELS
 from ...data.draws import below, uniform
-from ...data.images import decode, opencv
+from ...data.images import opencv
 from ...data.opening import root_folder_of, source_path
+from ...data.pictures import Decoder
 from ...data.pipeline import Source
 from ...data.window_lines import Picture, WindowLines, listed_windows
 from ...detection.boxes import rounded
@@ -90,8 +91,8 @@ def _numbers(lines: WindowLines, what: str, names: tuple[str, ...]) -> np.ndarra
 class ImageFiles:
     """The files of the images of a list, by their number in it. cache: files stay in memory."""
 
-    def __init__(self, images: list[ListedImage], cache: bool):
-        self._images = images
+    def __init__(self, images: list[ListedImage], cache: bool, decoder: Decoder):
+        self._images, self._decoder = images, decoder
         self._kept: dict[int, bytes] | None = {} if cache else None
 
     def read(self, number: int) -> bytes:
@@ -111,7 +112,7 @@ class ImageFiles:
         """The pixels H×W×3 of a file. Errors: one that cannot be decoded, with the place that names it."""
         picture = self._images[number].picture
         try:
-            return decode(content, True).transpose(1, 2, 0)
+            return self._decoder(content).transpose(1, 2, 0)
         except ValueError as mistake:
             raise picture.where.error(f'image "{picture.file}": {mistake}') from None
 

@@ -9,6 +9,7 @@ from ... import caffelite_pb2 as pb, inputs
 from ...data.files import Files
 from ...data.listing import MOST_MISTAKES, Listed, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, open_images, root_folder_of, source_path
+from ...data.pictures import Decoder
 from ...data.pipeline import Source
 from ...errors import CaffeliteError, Collector, Locator, Where
 from ...layers.base.layer import Shape, register
@@ -55,10 +56,11 @@ class MultiLabelImageData(Feed):
         batch_size_of(param, at)
         size = param.new_height, param.new_width
         check_size(size, at)
+        decoder = Decoder.of(layer.transform_param, param.is_color, locate.at("transform_param"))
 
         def samples() -> Files:
             listed, labels = read_labels(source_path(param, at), param.label_num)
-            return Files(listed, root_folder_of(param.root_folder, at), param.is_color, size, labels)
+            return Files(listed, root_folder_of(param.root_folder, at), decoder, size, labels)
 
         order = pb.ImageDataParameter(batch_size=param.batch_size, rand_skip=param.rand_skip, shuffle=param.shuffle)
         return open_images(samples, layer, order, phase, locate, seed)

@@ -23,7 +23,7 @@ class Slices(Database):
 
     def __init__(self, path: Path, points: Sequence[int], encoding: Sequence[int]):
         self.points, self.encoding = points, encoding
-        super().__init__(path, None)
+        super().__init__(path)
 
     def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
         key, datum = content[0], self.datum(content)

@@ -174,7 +174,7 @@ class CPMData(DataLayer):
     def open(self) -> None:
         path = source_path(self.p, self.locate.at(self.field))
         is_leveldb = self.p.backend == pb.DataParameter.LEVELDB and not (path / "data.mdb").is_file()
-        self._database: Datums = LevelDB(path, None) if is_leveldb else Database(path, None)
+        self._database: Datums = LevelDB(path) if is_leveldb else Database(path)
         self._reading = Lock()
 
     def close(self) -> None:

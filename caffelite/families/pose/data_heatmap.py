@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from ... import caffelite_pb2 as pb, inputs
-from ...data.images import decode, opencv, resize
+from ...data.images import opencv, resize
 from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import root_folder_of, source_path
+from ...data.pictures import Decoder
 from ...data.sampled import DataLayer
 from ...errors import Where
 from ...layers.base import require
@@ -67,6 +68,7 @@ class DataHeatmap(DataLayer):
     def open(self) -> None:
         at = self.locate.at(self.field)
         self.root = root_folder_of(self.p.root_img_dir, at)
+        self.decoder = Decoder.of(self.spec.transform_param, True, self.locate.at("transform_param"))
         lines = read_entries(source_path(self.p, at), self._line, EXPECTED, f"lines {EXPECTED}")
         groups = sorted({line.group for line in lines}) if self.p.sample_per_cluster else [0]
         members = [[line for line in lines if len(groups) < 2 or line.group == group] for group in groups]
@@ -108,7 +110,7 @@ class DataHeatmap(DataLayer):
     def _read(self, line: Line) -> np.ndarray:
         """H×W×3: blue, green and red."""
         try:
-            return decode(inputs.read(self.root + line.name), True).transpose(1, 2, 0)
+            return self.decoder(inputs.read(self.root + line.name, inputs.IMAGE)).transpose(1, 2, 0)
         except (OSError, ValueError) as mistake:
             raise line.where.error(f'cannot read "{line.name}": {inputs.reason(mistake)}') from None
 

@@ -11,10 +11,11 @@ import numpy as np
 from ... import caffelite_pb2 as pb, inputs
 from ...data.annotated import AnnotatedDatabase
 from ...data.draws import below, key, per_sample
-from ...data.images import decode, opencv
+from ...data.images import opencv
 from ...data.objects import AnnotatedImage, of_database, read
 from ...data.opening import named_path, root_folder_of, source_path
 from ...data.order import Order
+from ...data.pictures import Decoder
 from ...data.pipeline import Batch, Source, workers
 from ...data.transforms import channel_means
 from ...devices.context import ExecutionContext
@@ -42,7 +43,8 @@ class RoISource(Source):
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param = layer.roi_data_param
-        self._database = AnnotatedDatabase(path, True) if path.is_dir() else None
+        self._decoder = Decoder.of(layer.transform_param, True, locate.at("transform_param"))
+        self._database = AnnotatedDatabase(path, self._decoder) if path.is_dir() else None
         try:
             self._images = (
                 of_database(self._database) if self._database else read(path, param.root_folder, param.label_file)
@@ -109,7 +111,7 @@ class RoISource(Source):
             content = inputs.read(file, inputs.IMAGE)
         except OSError as mistake:
             raise Where(file).error(f"cannot read image: {mistake.strerror}") from None
-        yield partial(self._process, self._images[number], partial(decode, content, True), flip, batch)
+        yield partial(self._process, self._images[number], partial(self._decoder, content), flip, batch)
 
     def _process(self, image: AnnotatedImage, load: Callable[[], np.ndarray], flip: bool, batch: Batch) -> None:
         try:

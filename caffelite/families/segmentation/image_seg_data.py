@@ -11,10 +11,11 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...data.draws import Key, below, key, per_sample
-from ...data.images import decode, decode_labels, read_image, resize
+from ...data.images import resize
 from ...data.listing import list_lines, read_entries, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
+from ...data.pictures import FIELDS, Decoder, read_image
 from ...data.pipeline import Batch, Source, workers
 from ...data.transforms import channel_means, check_one_mean, read_mean
 from ...errors import CaffeliteError, Locator, Where
@@ -33,6 +34,7 @@ TRANSFORMS = (
     "crop_width",
     "mean_file",
     "mean_value",
+    *FIELDS,
 )
 
 
@@ -56,7 +58,7 @@ class Settings:
     of the pairs are flipped. factors: one of them, drawn for each pair, resizes it.
     """
 
-    color: bool
+    decoder: Decoder
     size: tuple[int, int] = (0, 0)
     crop: tuple[int, int] = (0, 0)
     padded: bool = False
@@ -177,7 +179,8 @@ class SegmentationSource(Source):
         image = self._image(pair)
         if isinstance(pair.labels, int):
             return image, np.full(image.shape[1:], pair.labels, np.float32)
-        labels = read_image(pair.labels, pair.where, decode_labels)
+        read = partial(self._settings.decoder.labels, lossy=self._settings.edges)
+        labels = read_image(pair.labels, pair.where, read)
         size = self._settings.size
         if self._divisor > 1:
             height, width = (side // self._divisor for side in image.shape[1:])
@@ -191,11 +194,11 @@ class SegmentationSource(Source):
 
     def _windowed(self, pair: Pair, window: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
         """The window of the image C×H×W and of the labels of its pixels H×W."""
-        image = read_image(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        image = read_image(pair.image, pair.where, self._settings.decoder)
         if isinstance(pair.labels, int):
             labels = np.full(image.shape[1:], pair.labels, np.uint8)
         else:
-            labels = read_image(pair.labels, pair.where, decode_labels)
+            labels = read_image(pair.labels, pair.where, self._settings.decoder.labels)
         if labels.shape != image.shape[1:]:
             what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
             raise pair.where.error(what, expected=expected, found="×".join(map(str, labels.shape)))
@@ -208,7 +211,7 @@ class SegmentationSource(Source):
     def _image(self, pair: Pair) -> np.ndarray:
         if pair.window:
             return self._windowed(pair, pair.window)[0]
-        image = read_image(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        image = read_image(pair.image, pair.where, self._settings.decoder)
         size = self._settings.size
         return resize(image, *size) if any(size) and image.shape[1:] != size else image
 
@@ -341,7 +344,7 @@ class DenseImageData(LabeledImages):
             what, expected = "a bad label_divide_factor", "1 or more, and 1 with a crop"
             raise at.error(what, "label_divide_factor", expected=expected, found=param.label_divide_factor)
         settings = Settings(
-            color=param.is_color,
+            decoder=Decoder.of(transform, param.is_color, there),
             size=(param.new_height, param.new_width),
             divisor=param.label_divide_factor,
             crop=crop if any(crop) else other,
@@ -376,7 +379,7 @@ class ImageSegData(LabeledImages):
             what = f"{layer.type} takes no mean_file, as its images differ in size"
             raise there.error(what, "mean_file", remedy="give mean_value")
         settings = Settings(
-            color=param.is_color,
+            decoder=Decoder.of(transform, param.is_color, there),
             size=(param.new_height, param.new_width),
             crop=crop_of(transform, there),
             padded=True,
@@ -421,7 +424,7 @@ class ImageLabelmapData(LabeledImages):
         param, transform, there = layer.image_data_param, layer.transform_param, locate.at("transform_param")
         check_transform(transform, there)
         settings = Settings(
-            color=param.is_color,
+            decoder=Decoder.of(transform, param.is_color, there),
             size=(param.new_height, param.new_width),
             crop=crop_of(transform, there),
             random_crop=phase == pb.TRAIN,

@@ -24,6 +24,7 @@ from ...data.images import channels_first, channels_last
 from ...data.lmdb_reader import Record
 from ...data.opening import batch_size_of, check_tops, is_balanced, sample_order, source_path
 from ...data.order import Order
+from ...data.pictures import Decoder
 from ...data.pipeline import Batch, Source, workers
 from ...data.samples import TransformedSource
 from ...data.transforms import Choice, Transform
@@ -181,8 +182,9 @@ class AnnotatedData(Varying, Feed):
             raise at.error("sampler BALANCED needs one label for each sample", "sampler", remedy="leave it out")
         transform = layer.transform_param
         color = False if transform.force_gray else True if transform.force_color or param.force_encoded_color else None
+        decoder = Decoder.of(transform, color, locate.at("transform_param"))
         is_leveldb = param.backend == pb.DataParameter.LEVELDB and not (path / "data.mdb").is_file()
-        database = AnnotatedLevelDB(path, color) if is_leveldb else AnnotatedDatabase(path, color)
+        database = AnnotatedLevelDB(path, decoder) if is_leveldb else AnnotatedDatabase(path, decoder)
         try:
             order = sample_order(layer, param, database.length, seed)
             return AnnotatedSource(database, layer, phase, order, locate, key(seed, layer.name, "transform"))

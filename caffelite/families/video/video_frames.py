@@ -6,7 +6,7 @@ Source: facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp, src/
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb, inputs
 from ...data.draws import below, key, of_sample
-from ...data.images import channels_first, decode, opencv, read_image, resize
+from ...data.images import channels_first, opencv, resize
 from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
+from ...data.pictures import Decoder, read_image
 from ...data.pipeline import Batch, Source, workers
 from ...data.samples import TransformedSource
 from ...data.transforms import Transform
@@ -91,8 +92,9 @@ class VideoFramesSource(TransformedSource):
         """Reads the first sample, and initializes the source with its shape."""
         videos, batch = self._videos, self._param.batch_size
         self._order = Order(len(videos), key(seed, layer.name, "shuffle") if self._param.shuffle else None)
-        self._key = key(seed, layer.name, "segments")
-        shape, there = self._read_sample(videos[0], 0).shape, locate.at("transform_param")
+        self._key, there = key(seed, layer.name, "segments"), locate.at("transform_param")
+        self._decoder = Decoder.of(transform, True, there)
+        shape = self._read_sample(videos[0], 0).shape
         self.transform = Transform(transform, phase, shape, there, key(seed, layer.name, "transform"))
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), (batch,)]
         self.listed = videos
@@ -124,7 +126,7 @@ class VideoFramesSource(TransformedSource):
 
     def _images(self, video: Video, names: list[str], color: bool) -> list[np.ndarray]:
         """The images of these names in the folder of a video, resized. Errors: two sizes."""
-        decoder, folder = partial(decode, color=color), video.folder
+        decoder, folder = replace(self._decoder, color=color), video.folder
         images = [self._resized(read_image(f"{folder}/{name}", video.where, decoder, "frame")) for name in names]
         for name, image in zip(names, images, strict=True):
             if image.shape != images[0].shape:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ...data import images
+from ...data import pictures
 from ...errors import CaffeliteError
 from ...runs.usage import resident
 
@@ -288,30 +288,31 @@ def decoding(limits: InferenceLimits) -> Iterator[None]:
     """Within it this program decodes images in a process of its own, which the first one starts."""
     worker = Worker(Path(), replace(limits, memory=MEMORY))
 
-    def decode(what: str, content: bytes, color: bool | None) -> np.ndarray:
+    def decode(what: str, content: bytes, decoder: pictures.Decoder) -> np.ndarray:
         try:
-            answer, (pixels,) = worker.request({"op": what, "color": color}, content)
+            answer, (pixels,) = worker.request({"op": what, "decoder": asdict(decoder)}, content)
         except CaffeliteError as error:
             raise ValueError(str(error)) from None
-        shape, dtype, transposed = answer["shape"], answer["dtype"], what == images.DECODE
+        shape, dtype, transposed = answer["shape"], answer["dtype"], what == pictures.DECODE
         image = np.frombuffer(pixels, dtype).reshape(shape)
         return image.transpose(2, 0, 1) if transposed else image
 
-    before, images.elsewhere = images.elsewhere, decode
+    before, pictures.elsewhere = pictures.elsewhere, decode
     try:
         yield
     finally:
-        images.elsewhere = before
+        pictures.elsewhere = before
         worker.close()
 
 
 def decoding_answer(content: dict, payloads: list[bytes]) -> tuple[dict, list[bytes]]:
     """The process's answer to a request of ``decoding``. Errors: CaffeliteError where it is no image."""
     try:
-        if content["op"] == images.DECODE:
-            image = images.decode(payloads[0], content["color"]).transpose(1, 2, 0)
+        decoder = pictures.Decoder(**content["decoder"])
+        if content["op"] == pictures.DECODE:
+            image = decoder(payloads[0]).transpose(1, 2, 0)
         else:
-            image = images.decode_labels(payloads[0])
+            image = decoder.labels(payloads[0], lossy=True)
     except ValueError as error:
         raise CaffeliteError(str(error)) from None
     return {"shape": image.shape, "dtype": image.dtype.str}, [np.ascontiguousarray(image).tobytes()]

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ... import caffelite_pb2 as pb, devices, prototxt, user_modules
-from ...data import images
+from ...data import pictures
 from ...data.images import encode_png, resize
 from ...deploy.annotate import colored, pixel_classes, ranked_shares
 from ...deploy.classify import Classifier, Prediction
@@ -277,7 +277,7 @@ def serve(connection: Connection) -> None:
                     load_permitted()
                 model = open_model(content["model"]) if content["model"] else None
                 answer = model.describe() if model else {}, []
-            elif content["op"] in (images.DECODE, images.LABELS):
+            elif content["op"] in (pictures.DECODE, pictures.LABELS):
                 answer = client.decoding_answer(content, payloads)
             elif model is None:
                 raise CaffeliteError("no model is open")
