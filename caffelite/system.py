@@ -1,14 +1,19 @@
 """Cores, disk space, signals and the cache folder of this machine, also where the system is not Linux."""
 
+import ctypes
 import errno
 import os
 import signal
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+HOME = str(Path(__file__).resolve().parents[1])  # the folder of the package
+PR_SET_PDEATHSIG = 1
 
 
 def usable_cores() -> list[int]:
@@ -37,6 +42,32 @@ def reserve(descriptor: int, start: int, count: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def descendants(process: int) -> list[int]:
+    """The ids of a process and of all that it started, directly or not, and that run (Linux; elsewhere its own)."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    ids = [process]
+    for each in ids:  # which grows
+        ids += children.get(each, [])
+    return ids
+
+
+def kill_tree(process: int) -> None:
+    """Kills a process and all that it started, by their ids; those too that have sessions of their own."""
+    before: list[int] = []
+    while (ids := descendants(process)) != before:  # a process that is stopped starts no other
+        before = ids
+        for each in ids:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGSTOP)
+    for each in before:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+
+
 def cache_folder() -> Path:
     """$CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
     chosen = os.environ.get("CAFFELITE_CACHE")
@@ -59,3 +90,29 @@ def handling(numbers: Iterable[int], handle: Callable[[int, FrameType | None], o
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def command(arguments: Sequence[str]) -> list[str]:
+    """The command line of ``caffelite ARGUMENTS`` in a process of this Python."""
+    return python("from caffelite.cli import main; main()", *arguments)
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    """The command line of a process of this Python that runs code, which may import caffelite."""
+    # -P: nothing is imported from the current folder; the package is found where it is, installed or not.
+    return [sys.executable, "-P", "-c", f"import sys; sys.path.append({HOME!r}); {code}", *arguments]
+
+
+def bound_to(parent: int) -> Callable[[], None] | None:
+    """Called in a child before it becomes another program, so that it receives SIGTERM when its parent process
+    ends (Linux; elsewhere None)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl  # found before the fork
+
+    def bind() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # gone already
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return bind

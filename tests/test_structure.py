@@ -56,7 +56,7 @@ ARROWS = {
     "families": LANGUAGE + "prototxt weights devices detection layers net data",
     "extending": "errors devices layers data",
     "testing": LANGUAGE + "prototxt devices layers net",
-    "selftest": LANGUAGE + "__version__ prototxt devices net data training",
+    "selftest": LANGUAGE + "__version__ stored prototxt weights devices net data training runs",
     "scaffold": LANGUAGE + "prototxt weights devices layers net data training inspection zoo deploy",
     "serve": LANGUAGE
     + "__version__ stored user_modules prototxt weights devices layers net data training inspection zoo runs "

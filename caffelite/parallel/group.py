@@ -28,6 +28,8 @@ T = TypeVar("T")
 # Read when CUDA and NCCL start. Several communicators of a process need queues of their own on the GPU, and an order of
 # their launches that NCCL keeps (since 2.26), or they may wait for each other.
 CUDA_DEFAULTS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "NCCL_LAUNCH_ORDER_IMPLICIT": "1"}
+# Where ranks may share a GPU, the kernels of all of them have to be resident together: each gets few blocks.
+SHARED_DEFAULTS = {"NCCL_MAX_CTAS": "4"}
 
 
 class SingleProcess:
@@ -217,7 +219,8 @@ def session(limit: float) -> Iterator[SingleProcess]:
         return
     from .transports import choice
 
-    for variable, value in CUDA_DEFAULTS.items():
+    shared = SHARED_DEFAULTS if os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE") == "1" else {}
+    for variable, value in (CUDA_DEFAULTS | shared).items():
         os.environ.setdefault(variable, value)
     watchdog = Watchdog(control.rank, control.size, limit)
     name, cores = socket.gethostname(), usable_cores()

@@ -71,6 +71,9 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
         document = read_solver(config)
         gpu_ids = gpus(config.gpus, document.message)
         if len(gpu_ids) > 1:
+            from ..devices import cuda
+
+            cuda.check_shared(gpu_ids)
             return star.launch(["train", *config.arguments()], len(gpu_ids))
     log_file = LogFile() if config.keeps_records and not rank else None
 

@@ -2,15 +2,16 @@
 
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from ..system import command, kill_tree
 from .bench import Bench, Skipped, Wrong
 from .training import BATCH, written
 
 SECONDS, ITERATIONS, CLOSE = 50, 20, 2e-2
+TIMED = 400  # iterations whose second half is timed
 COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
@@ -22,29 +23,36 @@ def final_loss(log: str) -> float:
     return float(losses[-1])
 
 
-def _train(folder: Path, gpus: str, batch: int, *options: str) -> str:
-    """Starts a run in a new process and returns its log. Errors: ``Wrong`` where it fails or does not end."""
+def trained_log(folder: Path, gpus: str, batch: int, *options: str, iterations: int = 0) -> str:
+    """Starts a run in new processes and returns its log. iterations: ``ITERATIONS`` by default.
+
+    Errors: ``Wrong`` where it fails or does not end."""
     folder.mkdir()
-    path = written(folder, ITERATIONS, batch)
-    path.write_text(path.read_text() + f" display: {ITERATIONS}")
+    iterations = iterations or ITERATIONS
+    path = written(folder, iterations, batch)
+    path.write_text(path.read_text() + f" display: {iterations // 2}")
     words = ["train", "-solver", str(path), "-gpu", gpus, "-precision", "fp32", *options]
-    command = [sys.executable, "-m", "caffelite", *words]
+    process = subprocess.Popen(command(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
     try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, cwd=folder
-        )
+        log = process.communicate(timeout=SECONDS)[0]
     except subprocess.TimeoutExpired:
-        raise Wrong(f"-gpu {gpus} does not end within {SECONDS} s") from None
-    if done.returncode:
-        what = f"-gpu {gpus} ends with status {done.returncode}: " + " ".join(done.stdout.strip().splitlines()[-2:])
+        kill_tree(process.pid)
+        last = " ".join(process.communicate()[0].strip().splitlines()[-1:])
+        raise Wrong(
+            f"-gpu {gpus} does not end within {SECONDS} s" + (f"; its last line: {last}" if last else "")
+        ) from None
+    if process.returncode:
+        what = f"-gpu {gpus} ends with status {process.returncode}: " + " ".join(log.strip().splitlines()[-2:])
         raise Wrong(what)
-    return done.stdout
+    return log
 
 
 def _gpus(bench: Bench, needed: int) -> str:
-    """The GPU under test and others, as -gpu names them."""
+    """The GPU under test and others, as -gpu names them; the one GPU again where NCCL permits that."""
     bench.wants_gpu(f"needs {COUNTS[needed]} GPUs")
     count = bench.gpus.count()
+    if count < needed and bench.gpus.sharing_permitted():
+        return ",".join([str(bench.number)] * needed)
     if count < needed:
         raise Skipped(f"needs {COUNTS[needed]} GPUs, found {COUNTS.get(count, count)}")
     others = [number for number in range(count) if number != bench.number]
@@ -56,8 +64,8 @@ def _compared(bench: Bench, needed: int, batch: int, *options: str) -> str:
     last losses differ, and where iterations were not captured."""
     gpus = _gpus(bench, needed)
     with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
-        together = _train(Path(folder) / "together", gpus, batch, *options)
-        alone = _train(Path(folder) / "alone", f"{bench.number}", BATCH)
+        together = trained_log(Path(folder) / "together", gpus, batch, *options)
+        alone = trained_log(Path(folder) / "alone", f"{bench.number}", BATCH)
     if "eagerly" in together:
         what = "iterations were not captured: " + next(line for line in together.splitlines() if "eagerly" in line)
         raise Wrong(what)
@@ -70,6 +78,11 @@ def _compared(bench: Bench, needed: int, batch: int, *options: str) -> str:
 def all_reduce(bench: Bench) -> str:
     """a captured sum over GPUs, and a clean exit"""
     return _compared(bench, 2, BATCH // 2)
+
+
+def all_reduce_of_four(bench: Bench) -> str:
+    """a captured sum over four GPUs"""
+    return _compared(bench, 4, BATCH // 4)
 
 
 def _divided(split: str, needed: int) -> Callable[[Bench], str]:
@@ -85,5 +98,6 @@ CHECKS = (
     _divided("stages=2", 2),
     _divided("shards=2", 2),
     _divided("stages=3", 3),
+    all_reduce_of_four,
     _divided("stages=2,shards=2", 4),
 )

@@ -1,13 +1,16 @@
-"""`caffelite device_query -test`: its table, its JSON, its exit status."""
+"""`caffelite device_query -test`: its table, its JSON, its exit status; -report and -compare."""
 
 import json
+import re
+import sys
 
 import pytest
 
 from caffelite import selftest
 from caffelite.cli.device_query import LEFT, _line
 from caffelite.devices import cuda
-from caffelite.selftest import Wrong
+from caffelite.selftest import Wrong, report
+from caffelite.selftest.report import runner
 
 
 def check_passes(bench):
@@ -62,3 +65,67 @@ def test_a_long_detail_is_wrapped_on_a_terminal(monkeypatch, columns, lines):
     monkeypatch.setenv("COLUMNS", columns)
     actual = _line(selftest.Row("name", "pass", 1.0, "one of many words " * 3)).splitlines()
     assert len(actual) == lines and all(line[:LEFT].strip() == "" for line in actual[1:])
+
+
+def written(folder, ms: float) -> None:
+    """A report with one figure."""
+    content = report.Document(folder, (report.Step("cases", "cases", 5),), 10)
+    content.add("cases", {"name": "x", "status": "pass", "seconds": 1.0, "detail": "", "figures": {"ms": ms}})
+    content.end("cases", "pass", 1)
+
+
+def test_reports_are_compared(call, in_tmp_path):
+    for name, ms in (("a", 2.0), ("b", 2.04), ("c", 4.0)):
+        written(in_tmp_path / name, ms)
+    assert call("device_query -compare a -compare b/report.json").ok.out == "nothing changed\n"
+    assert call("device_query -compare a -compare c").ok.out == "cases: x: ms 2 -> 4 (+100%)\n"
+    assert json.loads(call("device_query -compare a -compare c -json").ok.out)["changes"] == [
+        "cases: x: ms 2 -> 4 (+100%)"
+    ]
+
+
+@pytest.mark.parametrize("status", ["pass", "fail"])
+def test_a_report_is_written_and_compared(call, in_tmp_path, monkeypatch, status):
+    """It learns what passed in the older one; its status is 1 where a step failed."""
+    written(in_tmp_path / "old", 2.0)
+    asked = []
+
+    def run(folder, request, seconds, tell):
+        asked.append((request, seconds))
+        content = report.Document(folder, (report.Step("cases", "cases", 5),), seconds)
+        tell(content.step("cases"), {"name": "x", "status": status, "seconds": 1.0, "detail": "so"})
+        content.add("cases", {"name": "x", "status": status, "seconds": 1.0, "detail": "so"})
+        content.end("cases", status, 1)
+        tell(content.step("cases"), None)
+        content.finish(1)
+        return content.content
+
+    monkeypatch.setattr(cuda, "count", lambda: 1)
+    monkeypatch.setattr(report, "run", run)
+    result = call("device_query -report new -compare old -seconds 99")
+    assert asked == [(report.Request(0, "", ("x",)), 99.0)] and result.status == (status == "fail")
+    assert re.search(rf"{status} .* x +so\ncases: {status}, 1\.0 s", result.out)
+    assert ("cases: x: pass -> fail: so" in result.out) == (status == "fail") and "new/report.html" in result.out
+    assert status in ("pass", *runner.BAD)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("-compare a", "-compare takes one report beside -report, or two without it"),
+        ("-compare a -compare nowhere", "there is no report nowhere"),
+        ("-compare a -compare damaged", "report.json cannot be read"),
+        ("-report r -gpu 0,1", "-report takes one GPU; found -gpu 0,1; use one: -gpu 0"),
+        ("-report r", "-report needs a GPU; found this machine has no NVIDIA GPU; test the CPU: device_query -test"),
+        ("-report r -test", "-test and -report exclude each other"),
+        ("-cases a", "-cases goes with -report"),
+    ],
+)
+def test_mistakes_of_reports(call, in_tmp_path, monkeypatch, words, said):
+    written(in_tmp_path / "a", 1.0)
+    (in_tmp_path / "damaged").mkdir()
+    (in_tmp_path / "damaged/report.json").write_text("{")
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setattr(cuda, "present", lambda: False)
+    assert re.search(said, call(f"device_query {words}").refused.err)
+    assert not (in_tmp_path / "r").exists()

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from devices.host.backend import HostBackend
-from devices.host.cupy import CUDAError, fake_cudnn, fake_cupy, host_product
+from devices.host.cupy import CUDAError, fake_cudnn, fake_cupy, fake_nccl, host_product
 
 from caffelite import devices
 from caffelite.devices import cuda, open_device
-from caffelite.devices.cuda import GPU, backend, cudnn, installation, presence
+from caffelite.devices.cuda import GPU, backend, cudnn, installation, nccl, presence
 from caffelite.errors import CaffeliteError
 
 
@@ -233,6 +233,7 @@ def test_a_cudnn_that_cannot_start(monkeypatch):
 
 def test_describe(monkeypatch, no_driver):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
+    monkeypatch.setattr(nccl, "nccl_module", lambda: fake_nccl(None))
     monkeypatch.setattr(cudnn, "frontend", fake_cudnn)
     reported = cuda.describe(1)
     assert (
@@ -245,4 +246,5 @@ def test_describe(monkeypatch, no_driver):
         and reported["CUDA runtime"] == "13.2"
         and "CUDA driver" not in reported
         and reported["cuDNN"] == "9.19.0"
+        and reported["NCCL"] == "2.32.3"
     )

@@ -15,10 +15,9 @@ from tiny_project import NET, SOLVER
 
 from caffelite.cli.queue import submit
 from caffelite.errors import CaffeliteError
-from caffelite.parallel.transports import star
 from caffelite.runs import folder as files, lock, registry
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import edit, job, process
+from caffelite.runs.queue import edit, job, local, process
 from caffelite.runs.queue.local import Free, Local, Slots
 from caffelite.runs.queue.scheduler import Scheduler
 from caffelite.sweep import jobs as trials_as_jobs
@@ -350,8 +349,8 @@ def without_locks(*_):
 @pytest.mark.slow
 def test_a_sweep_where_the_file_system_has_no_locks(root, sweep, monkeypatch):
     start = "import fcntl\ndef without(*_): raise OSError(38, '')\nfcntl.flock = without\n"
-    command = star.command
-    monkeypatch.setattr(star, "command", lambda words: [start + w if "main()" in w else w for w in command(words)])
+    command = local.command
+    monkeypatch.setattr(local, "command", lambda words: [start + w if "main()" in w else w for w in command(words)])
     monkeypatch.setattr(lock.fcntl, "flock", without_locks)
     assert [row.mean is not None for row in sweep.run().rows] == [True, True]
     assert {each.state for each in job.jobs(root)} == {job.FINISHED}

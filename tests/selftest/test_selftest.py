@@ -59,6 +59,7 @@ def on_host(kind=HostBackend, gpus: int = 1) -> Bench:
         describe=lambda number: H100,
         header_folder=lambda: "/cuda/include",
         count=lambda: gpus,
+        sharing_permitted=lambda: False,
         peaks=lambda number: {"bytes": 3e12, "tf32": 4e14},
     )
     return Bench(0, open_host, facts)
@@ -100,7 +101,7 @@ def test_a_gpu_passes(small, tmp_path, monkeypatch):
     actual = rows(on_host())
     assert not {row.name: row.detail for row in actual.values() if row.status == "fail"}
     skipped = [row.detail for row in actual.values() if row.status == "skipped"]
-    assert skipped == [f"needs {count} GPUs, found one" for count in ("two", "two", "two", "three", "four")]
+    assert skipped == [f"needs {count} GPUs, found one" for count in ("two", "two", "two", "three", "four", "four")]
     assert "compute capability 9.0" in actual["versions"].detail and actual["CUDA headers"].detail == "/cuda/include"
     assert "% of the card's peak 3000" in actual["speed of a copy"].detail
     assert "bit-equal" in actual["LeNet by graphs, compared with eager"].detail
@@ -193,7 +194,7 @@ def test_bf16_needs_a_newer_gpu():
     ],
 )
 def test_two_gpus(monkeypatch, one, two, wrong):
-    monkeypatch.setattr(several, "_train", lambda folder, gpus, batch, *options: two if "," in gpus else one)
+    monkeypatch.setattr(several, "trained_log", lambda folder, gpus, batch, *options: two if "," in gpus else one)
     if wrong is None:
         assert several.all_reduce(on_host(gpus=2)) == "GPUs 0,1: loss 2.11, one GPU 2.1"
     else:
@@ -209,7 +210,7 @@ def test_a_net_over_gpus(monkeypatch, name, gpus):
         calls.append((numbers, batch, options))
         return "Iteration 20, loss = 2.1"
 
-    monkeypatch.setattr(several, "_train", train)
+    monkeypatch.setattr(several, "trained_log", train)
     (check,) = (check for check in several.CHECKS if check.__doc__ == f"a net over GPUs, {name}")
     every = ",".join(map(str, range(gpus)))
     assert check(on_host(gpus=gpus)) == f"GPUs {every}: loss 2.1, one GPU 2.1"
@@ -220,10 +221,10 @@ def test_a_net_over_gpus(monkeypatch, name, gpus):
 
 def test_a_run_that_fails_or_never_ends(tmp_path, monkeypatch):
     with pytest.raises(Wrong, match="-gpu 9 ends with status 2: .*(cupy|GPU)"):
-        several._train(tmp_path / "failing", "9", 8)
+        several.trained_log(tmp_path / "failing", "9", 8)
     monkeypatch.setattr(several, "SECONDS", 0.01)
     with pytest.raises(Wrong, match="-gpu 9 does not end within 0.01 s"):
-        several._train(tmp_path / "hanging", "9", 8)
+        several.trained_log(tmp_path / "hanging", "9", 8)
 
 
 # What a card could reach

@@ -10,7 +10,7 @@ from . import installation
 from .device import GPU
 from .hardware import describe, header_folder, peaks
 from .links import NCCLLinks
-from .nccl import NCCLAllReduce
+from .nccl import NCCLAllReduce, check_shared, log_version, sharing_permitted
 from .presence import present
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "NCCLAllReduce",
     "NCCLLinks",
     "all_reduce",
+    "check_shared",
     "count",
     "describe",
     "header_folder",
@@ -25,6 +26,7 @@ __all__ = [
     "peaks",
     "place",
     "present",
+    "sharing_permitted",
     "why_none",
 ]
 
@@ -55,10 +57,14 @@ def place(dev: GPU) -> str:
 def open_links(dev: GPU, me: Peer, group: Sequence[Peer], gather: Gather, key: Hashable) -> NCCLLinks:
     """Links of a device to those with the other pieces of a net: see NCCLLinks."""
     dev.backend.here()  # NCCL's communicators belong to the current device
+    if me == group[0]:
+        log_version()
     return NCCLLinks(dev.backend.stream, me, group, gather, key, dev.drop_graphs)
 
 
 def all_reduce(dev: GPU, rank: int, size: int, gather: Gather) -> NCCLAllReduce:
     """Sums a device's arrays over processes by NCCL: see NCCLAllReduce."""
     dev.backend.here()  # NCCL's communicator belongs to the current device
+    if rank == 0:
+        log_version()
     return NCCLAllReduce(dev.backend.stream, dev.sums_stream, rank, size, gather, dev.drop_graphs)

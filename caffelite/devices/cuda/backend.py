@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import CaffeliteError
 from ..dtypes import BFLOAT16
-from . import cudnn, installation
+from . import cudnn, installation, prepared
 from .blas import Blas
 from .installation import check_capability, checked_number, first_line, set_up
 from .streams import Graph
@@ -155,7 +155,8 @@ class CuPyBackend:
     def kernel(self, source: str, name: str):
         if source not in self._modules:
             self.here()
-            self._modules[source] = self._cupy.RawModule(code=source, options=("-std=c++17",))
+            module = prepared.module(self._cupy, source, name, self.capability)
+            self._modules[source] = module or self._cupy.RawModule(code=source, options=("-std=c++17",))
         function = self._modules[source].get_function(name)
 
         def launch(grid, block, args):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from . import cudnn, installation
+from . import cudnn, installation, nccl
 
 # Operations of a multiprocessor in a clock, by compute capability: without tensor cores, then as TF32, and of 16-bit
 # numbers added up in float32, both without sparsity.
@@ -81,6 +81,8 @@ def describe(number: int) -> dict[str, str | int]:
     rows["CuPy"] = cupy.__version__
     cudnn.require(cupy)
     rows["cuDNN"] = str(cudnn.version())
+    if version := nccl.described():
+        rows["NCCL"] = version
     return rows
 
 

@@ -1,5 +1,9 @@
 """All-reduce by NCCL over processes with one GPU each, on a stream that runs concurrently with the main stream."""
 
+import ctypes
+import functools
+import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -8,12 +12,85 @@ import numpy as np
 from ...errors import CaffeliteError
 from .installation import cupy_module, first_line
 
+log = logging.getLogger("caffelite")
+LIBRARY = "CAFFELITE_NCCL"  # the variable that names a libnccl.so.2 to load instead of the installed one
+SHARED = "NCCL_MULTI_RANK_GPU_ENABLE"  # NCCL's variable: 1 permits several ranks on one GPU
+SHARED_SINCE = 23000
+
 
 def nccl_module():
-    """CuPy's NCCL, which is no attribute of cupy.cuda until it is imported."""
+    """CuPy's NCCL, which is no attribute of cupy.cuda until it is imported, on the library that $CAFFELITE_NCCL names.
+    Errors: that one cannot be loaded, or another one was loaded before."""
+    path = os.environ.get(LIBRARY)
+    library = _load(path) if path else None
+    cupy_module()
     from cupy.cuda import nccl
 
+    if library and (loaded := nccl.get_version()) != (named := _version_of(library)):
+        what, remedy = f"{LIBRARY}={path} is not the NCCL of this process", "import caffelite before other packages"
+        raise CaffeliteError(what, expected=f"NCCL {spelled(named)}", found=spelled(loaded), remedy=remedy)
     return nccl
+
+
+def _load(path: str) -> ctypes.CDLL:
+    """Loads a library before CuPy looks for libnccl.so.2: the linker then takes it for every request of that name."""
+    remedy = f"name a libnccl.so.2, as {LIBRARY}=/opt/nccl/libnccl.so.2"
+    try:
+        library = ctypes.CDLL(os.path.abspath(path))
+        _version_of(library)
+    except OSError as mistake:
+        what, found = f"{LIBRARY}: no library can be loaded from {path}", first_line(mistake)
+        raise CaffeliteError(what, found=found, remedy=remedy) from mistake
+    except AttributeError:
+        raise CaffeliteError(f"{LIBRARY}: {path} is another library than NCCL", remedy=remedy) from None
+    return library
+
+
+def _version_of(library: ctypes.CDLL) -> int:
+    version = ctypes.c_int(0)
+    library.ncclGetVersion(ctypes.byref(version))
+    return version.value
+
+
+def spelled(version: int) -> str:
+    """A version of NCCL, as 2.30.3 for 23003."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+def described() -> str:
+    """The version of NCCL that this process uses, and its file where $CAFFELITE_NCCL names it; "" without NCCL."""
+    nccl = nccl_module()
+    if not nccl.available:
+        return ""
+    path = os.environ.get(LIBRARY)
+    return spelled(nccl.get_version()) + (f" ({path})" if path else "")
+
+
+@functools.cache
+def log_version() -> None:
+    """Logs once which NCCL sums and moves arrays."""
+    log.info("NCCL %s", described())
+
+
+def sharing_permitted() -> bool:
+    """Whether NCCL accepts several ranks on one GPU."""
+    if os.environ.get(SHARED) != "1":
+        return False
+    nccl = nccl_module()
+    return nccl.available and nccl.get_version() >= SHARED_SINCE
+
+
+def check_shared(gpu_ids: list[int]) -> None:
+    """Errors: a GPU is named more than once, and NCCL does not accept several ranks on it."""
+    twice = next((number for number in gpu_ids if gpu_ids.count(number) > 1), None)
+    if twice is None or sharing_permitted():
+        return
+    remedy = f"name it once; for tests, NCCL from 2.30 on runs several ranks on one GPU where {SHARED}=1"
+    found = ",".join(map(str, gpu_ids))
+    if os.environ.get(SHARED) == "1":
+        found += f", and NCCL {described() or 'is not installed'}"
+        remedy = f"name it once, or let {LIBRARY} name the libnccl.so.2 of NCCL 2.30 or later"
+    raise CaffeliteError(f"-gpu names GPU {twice} more than once", expected="each GPU once", found=found, remedy=remedy)
 
 
 class NCCLAllReduce:

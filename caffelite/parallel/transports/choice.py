@@ -60,9 +60,10 @@ def links(world: Control, model: Control, stage: Control, shape: MeshShape, dev:
 
 
 def _share_gpu(control: Control, dev: Device) -> bool:
-    """Whether processes have the same GPU: NCCL allows one process for each."""
+    """Whether processes have the same GPU and NCCL does not permit it."""
     from ...devices import cuda
 
     assert isinstance(dev, cuda.GPU)
-    places = control.gather(cuda.place(dev))
-    return len(set(places)) < len(places)
+    gathered = control.gather((cuda.place(dev), cuda.sharing_permitted()))
+    places = [place for place, _ in gathered]
+    return len(set(places)) < len(places) and not all(permitted for _, permitted in gathered)

@@ -1,25 +1,19 @@
 """Processes that caffelite starts itself, one for each GPU of this machine; they exchange Python values through
 sockets to rank 0."""
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ...system import bound_to, command
 from ..control import Control, Subset
 
 # "rank size descriptor ...": rank 0 has one descriptor for each other rank, the others have the one of rank 0
 PLACE = "CAFFELITE_RANK"
-
-HOME = str(Path(__file__).resolve().parents[3])  # the folder of the package
-PR_SET_PDEATHSIG = 1
 
 
 def inherited() -> int:
@@ -105,25 +99,3 @@ def launch(arguments: list[str], size: int) -> int:
             signal.signal(number, handler)
     failed = [status if status > 0 else 128 - status for status in statuses if status]
     return min(failed, default=0)  # a reported error (2) before ranks that were killed because of it
-
-
-def command(arguments: Sequence[str]) -> list[str]:
-    """The command line of ``caffelite ARGUMENTS`` in a process of this Python."""
-    # -P: nothing is imported from the current folder; the package is found where it is, installed or not.
-    start = f"import sys; sys.path.append({HOME!r}); from caffelite.cli import main; main()"
-    return [sys.executable, "-P", "-c", start, *arguments]
-
-
-def bound_to(parent: int) -> Callable[[], None] | None:
-    """Called in a child before it becomes another program, so that it receives SIGTERM when its parent process
-    ends (Linux; elsewhere None)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None).prctl  # found before the fork
-
-    def bind() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # gone already
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    return bind

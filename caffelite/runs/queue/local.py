@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...parallel.transports import star
-from ...system import usable_cores
+from ...system import command, usable_cores
 from ..limits import Bounds
 from ..lock import FileLock
 from ..open_net import gpu_numbers
@@ -70,7 +69,7 @@ class Local(Engine):
         words = [*job.command]
         if job.gpus == ANY and slot.startswith("gpu "):
             words.append(f"--gpu={slot.removeprefix('gpu ')}")
-        child = process.start(job, held, star.command(words), slot, self._environment, bounds)
+        child = process.start(job, held, command(words), slot, self._environment, bounds)
         self._children[job.id] = child, job.folder
         return True
 

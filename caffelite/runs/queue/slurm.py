@@ -23,7 +23,7 @@ from typing import Any
 
 from ... import stored
 from ...errors import CaffeliteError, missing_extra, printable
-from ...parallel.transports import star
+from ...system import command
 from .. import folder as files, limits, registry, state
 from ..limits import Bounds
 from ..lock import FileLock
@@ -200,7 +200,7 @@ class Task:
             environment[process.VARIABLE] = json.dumps(content)
         with files.open_new(Path(self.log), append=True) as output:
             child = subprocess.Popen(
-                star.command(self._continued() if self.is_run else self.words),
+                command(self._continued() if self.is_run else self.words),
                 cwd=self.working_directory,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -30,8 +30,14 @@ class Array(np.ndarray):
     def data(self):
         return Pointer(self)
 
+    queue = staticmethod(lambda work: work())  # on the stream in use, where there is one
+
     def get(self, stream):
+        stream.synchronize()
         return np.array(self)
+
+    def fill(self, value):
+        self.queue(functools.partial(self.view(np.ndarray).fill, value))
 
 
 def array(values, dtype="float32"):
@@ -162,11 +168,12 @@ def fake_cupy(
 
     def module(code, options):
         def function(name):
-            run = host.kernel(code, name) if name != "probe" else None
+            run = host.kernel(code, name) if name not in ("probe", "spin") else None
 
             def launch(grid, block, args):
                 launches.append((here.device, current()))
-                current().add(functools.partial(run, grid, block, args))
+                if run:
+                    current().add(functools.partial(run, grid, block, args))
 
             return launch
 
@@ -192,8 +199,8 @@ def fake_cupy(
         empty=_zeros,
         zeros=_zeros,
         RawModule=module,
-        copyto=np.copyto,
-        add=np.add,
+        copyto=lambda target, source: current().add(functools.partial(np.copyto, target, source)),
+        add=lambda a, b, out: current().add(functools.partial(np.add, a, b, out=out)),
         ndarray=_ndarray,
         cuda=cuda,
         __launches__=launches,
@@ -205,6 +212,7 @@ def fake_nccl(communicator):
     """communicator: what stands for NCCL's."""
     return SimpleNamespace(
         available=True,
+        get_version=lambda: 23203,
         NCCL_FLOAT32=7,
         NCCL_SUM=0,
         get_unique_id=lambda: b"id",

@@ -1,0 +1,47 @@
+"""tools/gpu_figures.py: the speed of a net, on the stand-in for a GPU."""
+
+import json
+import subprocess
+import sys
+
+import gpu_figures
+import pytest
+from devices.host import installed
+
+TABLE = """layer            forward ms  backward ms  GFLOP/s  GB/s  of a ceiling  algorithms
+data                 0.0102                        12             3%
+conv1 + ReLU         1.5         2.25      1,203    14.2          31%
+ip2                  0.5         0.25         70     1.5          80%
+Forward and backward by CUDA graphs: 4.2 ms, 15,238 images/s
+"""
+
+
+def test_layers_of_a_table():
+    rows = gpu_figures.timed_layers(TABLE)
+    assert [row[0] for row in rows] == ["data", "conv1 + ReLU", "ip2"]
+    assert [row[1] for row in rows] == [pytest.approx(0.0102), 3.75, 0.75] and rows[1][2] == "31%"
+
+
+@pytest.mark.host
+@pytest.mark.slow
+@pytest.mark.parametrize("net", ["lenet", "logistic_regression"])
+def test_a_net_on_the_stand_in(net, tmp_path):
+    """One that is trained, and one that only `caffelite time` runs."""
+    code = "import gpu_figures as g; g.NETS = {'lenet': (2, 2)}; g.WARM = g.PASSES = 2; g.main()"
+    environment = installed.environment(STAND_IN_SMALL="1")
+    environment["PYTHONPATH"] += f":{installed.ROOT / 'tools'}"
+    words = [sys.executable, "-c", code, net]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    names = [row["name"].partition(": ")[2] for row in rows]
+    assert names == ["", "slowest layers", "forward and backward"][net != "lenet" :]
+    assert rows[-1]["ms"] > 0 and "%" in rows[-2]["detail"]
+    assert net != "lenet" or ("images/s" in rows[0]["detail"] and "conv2" in rows[1]["detail"])
+
+
+def test_an_unknown_net(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gpu_figures.py", "nowhere"])
+    with pytest.raises(SystemExit):
+        gpu_figures.main()
+    assert "no net nowhere in models/" in capsys.readouterr().err
