@@ -176,7 +176,7 @@ echo "$CUDA_MPS_PIPE_DIRECTORY $*" >> calls
 
 
 @pytest.mark.parametrize("first, second", [("wrong", "pass"), ("pass", "pass"), ("wrong", "wrong")])
-def test_the_multi_process_service_serves_where_ranks_fail_without(faulty, monkeypatch, first, second):
+def test_the_multi_process_service_serves_ranks_that_fail(faulty, monkeypatch, first, second):
     """It is started for the second try, serves the later ranks if that passes, and ends with the report."""
     (faulty / "nvidia-cuda-mps-control").write_text(CONTROL)
     (faulty / "nvidia-cuda-mps-control").chmod(0o755)
