@@ -34,6 +34,7 @@ class InfogainLoss(Loss):
     bottoms, tops = (2, 3), (1, 2)
     constant_bottoms = frozenset({1, 2})
     backward_reads_bottoms = False
+    shares_divisor = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
@@ -83,7 +84,7 @@ class InfogainLoss(Loss):
         self._slope = dev.channel_map(text, ("w", "total"), 1, rows, c)
         self._sum = dev.sum(Formula("x", ("x",)))
         self._dx = dev.map(Formula("slope * dloss / divisor", ("slope",), ("dloss", "divisor")))
-        self._divisor = Divisor(dev, self.divide, ignored)
+        self._divisor = Divisor(dev, self.divide, ignored, self.shares)
 
     def forward(self, x: list, y: list) -> None:
         n, c, p = self.split

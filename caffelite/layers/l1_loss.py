@@ -21,6 +21,7 @@ class Distance(Loss):
     constant_bottoms = frozenset()
     each = slope = ""
     n: float = 1  # the divisor
+    shares_divisor = True
     constants: dict[str, float] = {}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -33,10 +34,10 @@ class Distance(Loss):
         names = ("a", "b", "inside", "outside")[: len(self.spec.bottom)]
         inside, outside = (name if name in names else "1" for name in ("inside", "outside"))
         each, slope = (re.sub(r"\bd\b", f"({inside} * (a - b))", text) for text in (self.each, self.slope))
-        constants = tuple(self.constants)
-        self._sum = dev.sum(Formula(f"{outside} * {each}", names, constants=constants), 1 / self.n, **self.constants)
+        constants, n = tuple(self.constants), self.n / (self.shares.count if self.shares else 1)
+        self._sum = dev.sum(Formula(f"{outside} * {each}", names, constants=constants), 1 / n, **self.constants)
         text = f"{outside} * {inside} * {slope} * dloss / n"
-        self._dx = dev.map(Formula(text, names, ("dloss",), (*constants, "n")), n=self.n, **self.constants)
+        self._dx = dev.map(Formula(text, names, ("dloss",), (*constants, "n")), n=n, **self.constants)
 
     def forward(self, x: list, y: list) -> None:
         self._sum(*x, y[0])

@@ -1,6 +1,7 @@
 """Losses: one number for a batch, of scores or features against labels or other features."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..devices.types import Array, Kernel
 from .base import class_weights, require
 from .base.compilation import Which
 from .base.config import GRADIENT, SavedBlobs
+from .base.division import SampleShares, SharesSamples
 from .base.facets import Compares, Described
 from .base.labels import LabelIndex, label_fault
 from .base.layer import Layer, Shape, register, split_axis
@@ -57,7 +59,7 @@ class SoftTargets:
 LOSS = pb.LossParameter
 
 
-class Loss(Layer):
+class Loss(SharesSamples, Layer):
     """The base class of losses: the first top is the loss, () with loss_weight 1, labels in the second bottom."""
 
     bottoms = (2, 2)
@@ -68,6 +70,7 @@ class Loss(Layer):
     default_normalization = LOSS.VALID
     takes_class_weights = False
     takes_ignore_mode = False
+    shares_divisor = False  # whether passes that share a batch agree on its divisor
     adds_loss = False  # forward adds the first top, weighted, to the net's loss
     total: tuple[Any, ...] = ()  # where it does: the net's loss, and the weight
     classes = 0  # the number of class weights, where it takes them
@@ -122,6 +125,15 @@ class Loss(Layer):
         divisors: dict[int, int] = {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}
         return max(1.0, divisors.get(kind, labels))
 
+    def can_share(self, micro_batches: bool) -> bool:
+        """Whether the divisor is fixed, or the processes count labels together."""
+        fixed = self.normalization() in (LOSS.NONE, LOSS.PRE_FIXED)
+        return self.shares_divisor and (fixed or not micro_batches)
+
+    def share(self, shares: SampleShares) -> None:
+        super().share(shares)
+        self.requires_host |= self.normalization() not in (LOSS.NONE, LOSS.PRE_FIXED)
+
 
 def unless_ignored(text: str, ignored: int | None) -> tuple[str, dict[str, float]]:
     """The text of a formula that is 0 where the label t, cut to an integer as in Caffe, is ignored; its constants."""
@@ -134,26 +146,64 @@ def unless_ignored(text: str, ignored: int | None) -> tuple[str, dict[str, float
 
 class Divisor:
     """The divisor of a loss, a scalar on the device: fixed, or where ``fixed`` is None the number of labels that are
-    not ignored, at least 1."""
+    not ignored, at least 1.
 
-    def __init__(self, dev: Device, fixed: float | None, ignored: int | None):
-        self.value = dev.zeros(1)
+    weights (C), with the number of labels: it is the sum of their weights instead, 1 where that is 0. shares: of passes
+    that share a batch; the divisor is that of the whole batch, over their number, so that the mean of the passes'
+    losses is the loss of the batch.
+    """
+
+    def __init__(
+        self,
+        dev: Device,
+        fixed: float | None,
+        ignored: int | None,
+        shares: SampleShares | None = None,
+        weights: tuple[Array, int] | None = None,
+    ):
+        self.value, self._dev, self._shares = dev.zeros(1), dev, shares
         self._divide = dev.map(Formula("loss / divisor", ("loss", "divisor")))
         self._count: Kernel | None = None
         if fixed is not None:
-            dev.fill(self.value, fixed)
+            dev.fill(self.value, fixed / (shares.count if shares else 1))
+        elif weights is not None:
+            self._count = _weight_sum(dev, *weights, ignored)
+            self._at_least = dev.map(Formula("where(d > 0, d, 1)", ("d",)))
         elif ignored is not None:
             text, constants = unless_ignored("1", ignored)
             self._count = dev.sum(Formula(text, ("t",), constants=tuple(constants)), **constants)
-            self._least_one = dev.map(Formula("max(d, 1)", ("d",)))
+            self._at_least = dev.map(Formula("max(d, 1)", ("d",)))
+        if shares:
+            self._share = dev.map(Formula("d / n", ("d",), constants=("n",)), n=shares.count)
 
     def count(self, labels) -> None:
-        if self._count:
-            self._count(labels, self.value)
-            self._least_one(self.value, self.value)
+        if not self._count:
+            return
+        self._count(labels, self.value)
+        if self._shares:
+            self._shares.add_up(self.value, self._dev)
+        self._at_least(self.value, self.value)
+        if self._shares:
+            self._share(self.value, self.value)
 
     def divide(self, loss) -> None:
         self._divide(loss, self.value, loss)
+
+
+def _weight_sum(dev: Device, weights: Array, labels: int, ignored: int | None) -> Callable[[Array, Array], None]:
+    """``run(labels, out)``: out (1) = the sum of the weights (C) of labels that are not ignored."""
+    take, index, each = dev.build(ops.Take(weights.size, 1, labels)), dev.empty(labels), dev.empty(labels)
+    known, constants = unless_ignored("t", ignored)
+    counted = unless_ignored("w + 0 * t", ignored)[0]
+    index_of = dev.map(Formula(known, ("t",), constants=tuple(constants)), **constants)
+    total = dev.sum(Formula(counted, ("w", "t"), constants=tuple(constants)), **constants)
+
+    def run(label: Array, out: Array) -> None:
+        index_of(label, index)
+        take.forward(weights.reshape(-1, 1), index, each)
+        total(each, label, out)
+
+    return run
 
 
 @register
@@ -175,7 +225,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
     field = "softmax_param"
     tops = (1, 3)
     constant_tops = frozenset({1, 2})
-    adds_loss = takes_class_weights = True
+    adds_loss = takes_class_weights = shares_divisor = True
     backward_reads_bottoms = (1,)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -190,7 +240,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         if self.soft:
             self._check_soft()
         self.counts_labels = self.divide is None and self.spec.loss_param.weight_by_label_freqs
-        self.adds_loss = not (self.counts_labels or self.smoothing or self.soft)
+        self.adds_loss = not (self.counts_labels or self.smoothing or self.soft or self.shares)
         self.saved_shapes["prob"] = (bottoms[0], None)
         self.requires_host = len(self.spec.top) > 2
         each = (*bottoms[0][:axis], 1, *bottoms[0][axis + 1 :])
@@ -221,7 +271,8 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         return p.label_smoothing
 
     def saved_blobs(self) -> SavedBlobs:
-        if not self.config.traits.losses_bring_gradients or self.divide is None or self.smoothing or self.soft:
+        fixed = self.divide is not None and not self.shares
+        if not self.config.traits.losses_bring_gradients or not fixed or self.smoothing or self.soft:
             return self.saved_shapes
         return {**self.saved_shapes, GRADIENT: self.saved_shapes["prob"]}
 
@@ -229,15 +280,27 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
     def weighted_mean(self) -> bool:
         return bool(class_weights.given(self.spec.loss_param))
 
+    def can_share(self, micro_batches: bool) -> bool:
+        return super().can_share(micro_batches) and not self.smoothing
+
+    def share(self, shares: SampleShares) -> None:
+        super().share(shares)
+        self.adds_loss = False
+
     def build(self, dev: Device) -> None:
         divide, self._labels = self.divide, None
         self._gradient: list = []
         if self.soft and divide:
-            self.targets = SoftTargets(dev, self.split, divide, self.smoothing)
+            share = self.shares.count if self.shares else 1
+            self.targets = SoftTargets(dev, self.split, divide / share, self.smoothing)
             return
-        if self.counts_labels:
-            divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
-        self.op = dev.build(ops.SoftmaxLoss(*self.split, self.ignored(), divide, class_weights.upload(self, dev)))
+        weights = class_weights.upload(self, dev)
+        if self.counts_labels or self.shares:
+            labels = self.split[0] * self.split[2]
+            by_weight = (weights, labels) if weights is not None and self.weighted_mean else None
+            self._labels = Divisor(dev, divide, self.ignored(), self.shares, by_weight)
+            divide = 1.0
+        self.op = dev.build(ops.SoftmaxLoss(*self.split, self.ignored(), divide, weights))
         self._gradient = [self.saved[GRADIENT]] if GRADIENT in self.saved else []
         if self.smoothing:
             self._build_smoothing(dev)
@@ -284,7 +347,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         self.dev.upload(losses, each.reshape(losses.shape))
 
     def _forward_by_labels(self, x: list, loss, labels: Divisor) -> None:
-        """The sum of weighted losses over the number of labels that are not ignored."""
+        """The sum of weighted losses over a divisor that is counted apart."""
         self.op.forward(x[0], x[1], self.saved["prob"], loss)
         labels.count(x[1])
         labels.divide(loss)
@@ -322,7 +385,7 @@ class SigmoidCrossEntropyLoss(Loss):
     """
 
     default_normalization = LOSS.BATCH_SIZE
-    takes_class_weights = True
+    takes_class_weights = shares_divisor = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.same_count(self, bottoms, 0, 1)
@@ -337,7 +400,7 @@ class SigmoidCrossEntropyLoss(Loss):
         counts, constants = unless_ignored("{}", ignored)
         each = counts.format("max(x, 0) - x * t + log1p(exp(-abs(x)))")
         slope = counts.format("(1 / (1 + exp(-x)) - t) * dloss / divisor")
-        self._divisor = Divisor(dev, self.divide, ignored)
+        self._divisor = Divisor(dev, self.divide, ignored, self.shares)
         self._weights = class_weights.upload(self, dev)
         if self._weights is not None:
             return self._build_weighted(dev, counts, constants)

@@ -14,7 +14,15 @@ from pathlib import Path
 from . import watchdog_process as process
 
 NOBODY = process.NOBODY
-COLLECTIVES = ("gradients", "scores", "the loss", "what to start with", "an agreement", "how the run ended")
+COLLECTIVES = (
+    "gradients",
+    "scores",
+    "the loss",
+    "divisors of losses",
+    "what to start with",
+    "an agreement",
+    "how the run ended",
+)
 
 
 class Watchdog:

@@ -275,7 +275,7 @@ def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, s
     if not split and not any(layer.HasField("placement") for layer in train.message.layer):
         if strong_scaling:
             nets.divide(train, comm.size)
-        return CompleteNets(comm.mesh(None, dev))
+        return CompleteNets(comm.mesh(None, dev), divides_batch=strong_scaling)
     from .divided_nets import divide
 
     return divide(split, train, comm, dev, strong_scaling)

@@ -1,28 +1,37 @@
 """The nets of a process that holds them complete, and what it would exchange if it held parts of them."""
 
+import functools
 from typing import Any
 
+from .. import caffelite_pb2 as pb
 from ..devices.protocol import Device
 from ..devices.types import Array
+from ..layers.base.division import SampleShares
 from ..layers.hdf5_output import HDF5Output
 from ..net.graph import Graph
 from ..net.net import Net
-from ..parallel import Mesh
+from ..parallel import Mesh, agreed
 from .pipeline import Pipeline
+from .sample_sharing import share_batch
 
 
 class CompleteNets:
     """This process holds complete nets.
 
     mesh: the processes that train together. divisions: the micro-batches that a batch of the prototxt is divided into.
+    divides_batch: whether the groups of processes divide it too (strong scaling).
     """
 
     divided = False
     description = ""  # of the arrangement, for the log
     counts = True  # whether losses, outputs and norms of this process count; another shard's are the same
 
-    def __init__(self, mesh: Mesh, divisions: int = 1):
+    def __init__(self, mesh: Mesh, divisions: int = 1, divides_batch: bool = False):
         self.mesh, self.divisions = mesh, divisions
+        self.sample_shares: SampleShares | None = None
+        if divides_batch and mesh.shape.groups > 1:
+            total = functools.partial(mesh.data.total, what="divisors of losses")
+            self.sample_shares = SampleShares(mesh.shape.groups, total)
 
     @property
     def shares(self) -> int:
@@ -32,7 +41,15 @@ class CompleteNets:
     def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
         """The part of a net that this process runs. options: of ``Net.of``."""
         self.name_files(graph)
+        self.share_batch(graph)
         return Net.of(graph, dev, **options)
+
+    def share_batch(self, graph: Graph) -> None:
+        """Lets the layers of a TRAIN net know that processes divide its batch. Errors: a net that they cannot train
+        as one process would."""
+        if self.sample_shares and graph.phase == pb.TRAIN:
+            shares = self.sample_shares
+            agreed(self.mesh.world, lambda: share_batch(graph, shares))
 
     def name_files(self, graph: Graph) -> None:
         """Gives each group of processes files of its own."""

@@ -31,8 +31,8 @@ class DividedNets(CompleteNets):
 
     divided = True
 
-    def __init__(self, mesh: Mesh, placement: Placement):
-        super().__init__(mesh, placement.micro_batches)
+    def __init__(self, mesh: Mesh, placement: Placement, divides_batch: bool = False):
+        super().__init__(mesh, placement.micro_batches, divides_batch)
         self.placement = placement
         shape = mesh.shape
         counts = ((shape.groups, "group"), (shape.stages, "stage"), (shape.shards, "shard"))
@@ -45,6 +45,7 @@ class DividedNets(CompleteNets):
 
     def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
         self.name_files(graph)
+        self.share_batch(graph)
         whole = Analysis(graph, extend(self.placement, graph))
         mine = part(whole, self._position)
         for node in mine.nodes:
@@ -119,7 +120,7 @@ def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, st
         nets.divide(train, shape.groups)
     if placement.micro_batches > 1:
         nets.divide(train, placement.micro_batches, "micro-batches", "choose another number of micro_batches")
-    return DividedNets(comm.mesh(shape, dev), placement)
+    return DividedNets(comm.mesh(shape, dev), placement, strong_scaling)
 
 
 def _placed(

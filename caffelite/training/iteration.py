@@ -77,6 +77,8 @@ class Passes:
         slot: which of the iterations in the input buffer this is, where their batches are there already; else the batch
         is read. forward, backward: called after each layer. reduce: False for gradients of this process alone.
         """
+        if self._division and self._division.sample_shares:
+            self._division.sample_shares.enabled = reduce
         self.pipeline.deferred.begin(observed=bool(backward))
         for is_forward, micro_batch in self.pipeline.passes:
             self.micro_batch, self.running = micro_batch, self.pipeline.net(micro_batch)

@@ -12,7 +12,7 @@ pytestmark = [needs_mpi, pytest.mark.mpi]
 RANKS = (2, 3, 4)
 # Of a maximum over nearly equal numbers the last bit decides where a gradient goes, and the last bits of a sum depend
 # on the batch that a process sees: nets with max pooling are compared in float64, to 1e-9.
-SHARED = {name: "float32" for name in ("mlp", "noisy", "clipped", "lars")}
+SHARED = {name: "float32" for name in ("mlp", "weighted", "noisy", "clipped", "lars")}
 SHARED |= {name: "float64" for name in ("lenet", "cifar10_quick", "cifar10_full")}
 TWICE = ("mlp", "lenet")
 DIVIDED = {  # in float64
@@ -35,6 +35,7 @@ def prepare_solvers(folder: Path) -> None:
     plain = SOLVER.replace("max_iter: 50", "max_iter: 20 average_loss: 20 snapshot_after_train: false ")
     texts = {
         "mlp": plain,
+        "weighted": plain.replace("mlp.prototxt", "weighted.prototxt"),
         "noisy": plain.replace("mlp.prototxt", "noisy.prototxt"),
         "clipped": plain + "iter_size: 2 clip_gradients: 0.5",
         "lars": plain + "local_lr_auto: true local_gw_ratio: 0.02 warmup_iter: 10",
@@ -43,6 +44,9 @@ def prepare_solvers(folder: Path) -> None:
         "cifar10_quick": shipped(folder, "cifar10_quick", (3, 16, 16)),
         "cifar10_full": shipped(folder, "cifar10_full", (3, 16, 16)),
     }
+    weights = "loss_param { ignore_label: 3 class_weight: [1, 5, 0, 2, 0.1, 1, 1, 3, 1, 1] }"
+    weighted = (folder / "mlp.prototxt").read_text().replace('"SoftmaxWithLoss"', f'"SoftmaxWithLoss" {weights}')
+    (folder / "weighted.prototxt").write_text(weighted)
     for name, text in texts.items():
         (folder / name).write_text(text)
 

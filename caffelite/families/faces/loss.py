@@ -49,20 +49,29 @@ class CenterLoss(LossScaled, Loss):
         self._distance = dev.map(Formula("x - c", ("x", "c")))
         self._sum = dev.sum(Formula("d * d", ("d",)), 0.5 / m)
         self._dx = dev.map(Formula("d * dloss / m", ("d",), ("dloss",), ("m",)), m=m)
-        texts = ("-scale * s / (n + 1)", "dc - scale * s / (n + 1)")
-        formulas = (Formula(text, ("dc", "s", "n"), ("scale",)) for text in texts)
-        self._dc = [dev.channel_map(formula, ("n",), 1, n, k) for formula in formulas]
+        texts, share = ("-scale * share * s / (n + 1)", "dc - scale * share * s / (n + 1)"), 1
+        if self.shares:
+            share = self.shares.count
+        formulas = (Formula(text, ("dc", "s", "n"), ("scale",), ("share",)) for text in texts)
+        self._dc = [dev.channel_map(formula, ("n",), 1, n, k, share=share) for formula in formulas]
 
     def forward(self, x: list, y: list) -> None:
         distance = self.saved["distance"]
         self.op.forward(self.params[0].data, x[1], distance)
         self._distance(x[0], distance, distance)
         self._sum(distance, y[0])
+        if self.shares:
+            self._count.backward(x[1], self._ones, self._counts, False)
+            self.shares.add_up(self._counts, self.dev)
+
+    def can_share(self, micro_batches: bool) -> bool:
+        return not micro_batches
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         distance, (dc, add) = self.saved["distance"], gradient_of(self, 0)
         if dc is not None:
-            self._count.backward(x[1], self._ones, self._counts, False)
+            if not self.shares:
+                self._count.backward(x[1], self._ones, self._counts, False)
             self.op.backward(x[1], distance, self._sums, False)
             self._dc[add](dc, self._sums, self._counts, self.loss_scale, dc)
         if dx[0] is not None:

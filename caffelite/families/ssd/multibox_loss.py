@@ -14,6 +14,7 @@ from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers.base import require
 from ...layers.base.detection_base import check_classes, expected_labels, read_objects
+from ...layers.base.division import SampleShares
 from ...layers.base.layer import Shape, register
 from ...layers.loss import Loss
 from .prior_box import check_priors
@@ -125,6 +126,13 @@ class MultiBoxLoss(Loss):
         valid = self.normalization() == pb.LossParameter.VALID
         return None if valid else super().divisor(batch, labels)
 
+    def can_share(self, micro_batches: bool) -> bool:
+        return not micro_batches
+
+    def share(self, shares: SampleShares) -> None:
+        super().share(shares)
+        self.requires_host = True  # which counts the matched priors apart from the loss
+
     def build(self, dev: Device) -> None:
         self.op = None if self.requires_host else dev.build(self._operation())
         self._divisor = dev.zeros(1)
@@ -188,7 +196,7 @@ class MultiBoxLoss(Loss):
                 matched += len(image.matched)
                 losses[0] += image.location_loss(slopes[0][i])
                 losses[1] += confidence.loss(i, *chosen, slopes[1][i])
-        divisor = max(1.0, matched) if self.fixed is None else self.fixed
+        divisor = self._divisor_of(matched)
         for array, values in zip(gradients, slopes, strict=True):
             self.dev.upload(array, values.reshape(array.shape))
         self.dev.fill(self._divisor, divisor)
@@ -196,6 +204,16 @@ class MultiBoxLoss(Loss):
             losses[1] = math.nan  # though no object is matched: the net has diverged
         total = self.p.loc_weight * losses[0] * self.counts_offsets + losses[1] * self.counts_scores
         self.dev.upload(y[0], np.array(total / divisor, self.dev.dtype))
+
+    def _divisor_of(self, matched: int) -> float:
+        """The divisor of a pass with so many matched priors. Of passes that share a batch: that of the whole batch,
+        over their number."""
+        if not self.shares:
+            return max(1.0, matched) if self.fixed is None else self.fixed
+        if self.fixed is None:
+            return max(1.0, float(self.shares.total(np.array(matched)))) / self.shares.count
+        grows = self.normalization() not in (pb.LossParameter.NONE, pb.LossParameter.PRE_FIXED)
+        return self.fixed if grows else self.fixed / self.shares.count
 
     def confidence(self, scores: np.ndarray) -> Confidence:
         """The loss of scores (N, P, C)."""

@@ -20,6 +20,8 @@ class SoftmaxTerms(ArrayLoss):
 
     softmax_axis = 1
     first_label = 0
+    shares_divisor = True
+    _total = 1.0  # the divisor of the last forward pass
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.softmax_axis, len(bottoms[0]))
@@ -41,11 +43,22 @@ class SoftmaxTerms(ArrayLoss):
         return 1.0
 
     def label_total(self, xp: ModuleType, weights: Any, counts: Any) -> Any:
-        """The divisor where it is not fixed: the labels that count."""
-        return xp.maximum(counts.sum(), 1)
+        """The divisor where it is not fixed, or 1 where this is less: the labels that count."""
+        return counts.sum()
 
-    def _read(self, xp: ModuleType, x: tuple) -> tuple:
-        """Logarithms of probabilities, one-hot labels, and the weight of each label over the divisor."""
+    def _divisor_of(self, xp: ModuleType, weights: Any, counts: Any) -> Any:
+        """The divisor of a forward pass. Of passes that share a batch: that of the whole batch, over their number."""
+        share = self.shares.count if self.shares else 1
+        if self.divide is not None:
+            return self.divide / share
+        total = self.label_total(xp, weights, counts)
+        if self.shares:
+            return max(float(self.shares.total(float(total))), 1.0) / share
+        return xp.maximum(total, 1)
+
+    def _read(self, xp: ModuleType, x: tuple, forward: bool) -> tuple:
+        """Logarithms of probabilities, one-hot labels, and the weight of each label over the divisor. forward: False
+        for the divisor of the last forward pass."""
         scores, labels = x[0].reshape(self.split), x[1].reshape(self.split[0], self.split[2])
         last = self.first_label + self.count - 1
         classes, counts = self.classes_of(xp, labels, self.first_label, last, self.ignored())
@@ -53,15 +66,17 @@ class SoftmaxTerms(ArrayLoss):
         logs = far - xp.log(xp.exp(far).sum(1, keepdims=True))
         hot = xp.arange(self.first_label, last + 1)[:, None] == classes[:, None]
         weights = xp.where(counts, self.weights(xp, x), 0.0)
-        return logs, hot, weights / (self.label_total(xp, weights, counts) if self.divide is None else self.divide)
+        if forward:
+            self._total = self._divisor_of(xp, weights, counts)
+        return logs, hot, weights / self._total
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
-        logs, hot, weights = self._read(xp, x)
+        logs, hot, weights = self._read(xp, x, True)
         loss = (weights * self.term(xp, xp.where(hot, logs, 0.0).sum(1))).sum()
         return (loss, xp.exp(logs).reshape(x[0].shape))[: len(self.spec.top)]
 
     def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
-        logs, hot, weights = self._read(xp, x)
+        logs, hot, weights = self._read(xp, x, False)
         slopes = weights * self.slope(xp, xp.where(hot, logs, 0.0).sum(1)) * dy[0]
         return ((hot - xp.exp(logs)) * slopes[:, None]).reshape(x[0].shape), *[None] * (len(x) - 1)
 
@@ -150,7 +165,7 @@ class WeightedSoftmaxWithLoss(LogTerms):
         return x[2].reshape(self.split[0], self.split[2])
 
     def label_total(self, xp: ModuleType, weights: Any, counts: Any) -> Any:
-        return xp.maximum(weights.sum(), 1)
+        return weights.sum()
 
 
 @register

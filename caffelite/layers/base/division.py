@@ -1,9 +1,47 @@
-"""Layers with outputs that several devices can compute a part of each."""
+"""Layers of which several devices compute a part each: of the outputs, or of the samples of a batch."""
 
+from collections.abc import Callable
 from typing import TypeGuard
 
+import numpy as np
+
 from ... import caffelite_pb2 as pb
+from ...devices.protocol import Device
+from ...devices.types import Array
 from .layer import Layer
+
+
+class SampleShares:
+    """A batch of which ``count`` passes, of several processes or micro-batches, compute an equal share each; the
+    gradient is the mean over the passes. total: the sum of a host array over the processes; ``enabled``: whether all
+    of them run now."""
+
+    def __init__(self, count: int, total: Callable[[np.ndarray], np.ndarray]):
+        self.count, self._total, self.enabled = count, total, True
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """The sum over the processes, float64; of a process that runs alone, what the others would be like it."""
+        values = np.asarray(values, float)
+        return self._total(values) if self.enabled else values * self.count
+
+    def add_up(self, array: Array, dev: Device) -> None:
+        """Makes an array of the device the sum over the processes."""
+        dev.upload(array, self.total(dev.download(array)))
+
+
+class SharesSamples:
+    """A layer whose numbers depend on all samples of a batch, and that several passes can compute a share of the batch
+    of each, so that the mean of their gradients is that of the batch."""
+
+    shares: SampleShares | None = None
+
+    def can_share(self, micro_batches: bool) -> bool:
+        """Whether it can, as its message is. micro_batches: where the shares follow one another in a process."""
+        raise NotImplementedError
+
+    def share(self, shares: SampleShares) -> None:
+        """Called after ``shapes`` and before compilation."""
+        self.shares = shares
 
 
 class Positioned:
