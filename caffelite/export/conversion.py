@@ -25,7 +25,7 @@ from ..errors import CaffeliteError, did_you_mean, reporting
 from ..layers.batch_norm import BatchNorm
 from ..layers.scale_bias import Scale
 from ..net.nodes import Graph, Node
-from .writer import import_onnx
+from . import onnx_weights
 
 MOST_PICKLED = 64 << 20  # bytes of a .pth file's pickle, which holds names and shapes
 BFLOAT16 = "bfloat16"
@@ -77,8 +77,8 @@ def read_tensors(path: Path) -> Tensors:
             return _safetensors(data)
         if data[:1] == b"\x80":
             raise _Refused("it is of PyTorch before 1.6, or a bare pickle; load and save it again with a newer PyTorch")
-        return _onnx(data)
-    except (_Refused, *DAMAGE) as error:
+        return onnx_weights.read(data)
+    except (_Refused, onnx_weights.Unreadable, *DAMAGE) as error:
         expected, found = "a state_dict in a .pth file, a .safetensors file, or an ONNX net", str(error)
         what = f"cannot read weights from {path}"
         raise CaffeliteError(what, expected=expected, found=found or "damaged content") from None
@@ -183,25 +183,6 @@ def _tensors(table: dict) -> Tensors:
     return {name: value for name, value in table.items() if isinstance(name, str) and isinstance(value, np.ndarray)}
 
 
-def _onnx(data: bytes) -> Tensors:
-    from google.protobuf.message import DecodeError
-
-    onnx = import_onnx("reading ONNX files")
-    try:
-        model = onnx.ModelProto.FromString(data)
-    except DecodeError:
-        raise _Refused("none of these") from None
-    if not model.graph.initializer:
-        raise _Refused("no tensors")
-    tensors = {}
-    for tensor in model.graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise _Refused("values in a second file; save the ONNX net as one file")
-        values = onnx.numpy_helper.to_array(tensor)
-        tensors[tensor.name] = values.astype(np.float32) if values.dtype.kind == "f" else values
-    return tensors
-
-
 STATISTICS = ("running_mean", "running_var")
 IGNORED = ("num_batches_tracked",)
 # Caffe's names of ResNet's layers, as in github.com/KaimingHe/deep-residual-networks, and torchvision's and timm's.
@@ -283,7 +264,13 @@ def convert(graph: Graph, tensors: Tensors, chosen: Mapping[str, str]) -> Conver
         numbered=isinstance(tensors, SortedTensors),
     )
     blobs: dict[str, list[np.ndarray]] = {}
+    uses: Mapping[str, onnx_weights.Use] = {}
+    if isinstance(tensors, onnx_weights.OnnxTensors):
+        tensors.check_left()
+        uses = tensors.uses
     for unit in units:
+        if use := uses.get(names[unit.name]):
+            onnx_weights.check(unit.node, use)
         blobs |= _blobs(unit, modules[names[unit.name]])
     unused = [name for name in modules if name not in names.values()]
     return Converted(blobs, [(unit.name, names[unit.name]) for unit in units], unused)
@@ -437,6 +424,8 @@ def _weights(node: Node, module: Module) -> list[np.ndarray]:
         blobs.append(np.zeros(specs[1].shape, np.float32))
     if len(blobs) == 2 and len(specs) == 1 and _is(module, "bias", 0):
         del blobs[1]
+    if node.layer.spec.type == "InnerProduct" and node.layer.p.transpose and blobs and blobs[0].ndim == 2:
+        blobs[0] = blobs[0].T
     others = [kind for kind in module.tensors if kind not in ("weight", "bias", *STATISTICS)]
     if len(blobs) != len(specs) or others:
         what = f'layer "{node.name}" ({node.layer.spec.type}) does not fit module {module.name}'
