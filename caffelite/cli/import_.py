@@ -29,9 +29,9 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
     """Writes the weights of another program's net as a caffemodel for the same net in a prototxt.
 
     WEIGHTS is a state_dict that PyTorch saved (.pth, .pt), a .safetensors file, or an ONNX net (extra: onnx). No code
-    of the file runs. The attributes of ONNX operators with weights are applied, or must be those of the layer. Modules and layers belong together by equal names, by torchvision's names of ResNet's layers, or
-    by their order where shapes leave no choice; -map names the others. A BatchNorm and the Scale behind it take one
-    module.
+    of the file runs. Attributes of ONNX operators with weights are applied, or must be those of the layer. Modules and
+    layers belong together by equal names, by torchvision's names of ResNet's layers, or by their order where shapes
+    leave no choice; -map names the others. A BatchNorm and the Scale behind it take one module.
 
     \b
     Example:
