@@ -1592,7 +1592,7 @@ class HingeLossParameter(_message.Message):
     def __init__(self, norm: _Optional[_Union[HingeLossParameter.Norm, str]] = ...) -> None: ...
 
 class ImageDataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "sampler", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache", "ignore_label", "label_type", "has_label", "new_length", "sampling_rate", "use_image", "use_temporal_jitter", "mean_value")
+    __slots__ = ("source", "label_names", "batch_size", "rand_skip", "shuffle", "sampler", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache", "ignore_label", "label_type", "has_label", "new_length", "sampling_rate", "use_image", "use_temporal_jitter", "mean_value")
     class LabelType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         NONE: _ClassVar[ImageDataParameter.LabelType]
@@ -1602,6 +1602,7 @@ class ImageDataParameter(_message.Message):
     IMAGE: ImageDataParameter.LabelType
     PIXEL: ImageDataParameter.LabelType
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_NAMES_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
@@ -1624,6 +1625,7 @@ class ImageDataParameter(_message.Message):
     USE_TEMPORAL_JITTER_FIELD_NUMBER: _ClassVar[int]
     MEAN_VALUE_FIELD_NUMBER: _ClassVar[int]
     source: str
+    label_names: str
     batch_size: int
     rand_skip: int
     shuffle: bool
@@ -1645,7 +1647,7 @@ class ImageDataParameter(_message.Message):
     use_image: bool
     use_temporal_jitter: bool
     mean_value: float
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ..., ignore_label: _Optional[int] = ..., label_type: _Optional[_Union[ImageDataParameter.LabelType, str]] = ..., has_label: bool = ..., new_length: _Optional[int] = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ..., mean_value: _Optional[float] = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., label_names: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ..., ignore_label: _Optional[int] = ..., label_type: _Optional[_Union[ImageDataParameter.LabelType, str]] = ..., has_label: bool = ..., new_length: _Optional[int] = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ..., mean_value: _Optional[float] = ...) -> None: ...
 
 class InfogainLossParameter(_message.Message):
     __slots__ = ("source", "axis")

@@ -6,6 +6,7 @@ found, so that a caller reports them with the position of the file's name, as it
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -98,8 +99,11 @@ def read(path: str | os.PathLike, most: int | None = None) -> bytes:
 
 
 def read_text(path: str | os.PathLike, most: int = TEXT, errors: str = "strict") -> str:
-    """The text of a regular file in UTF-8, its line ends as "\\n". Errors: as for `read`; UnicodeDecodeError."""
-    return io.TextIOWrapper(io.BytesIO(read(path, most)), "utf-8", errors).read()
+    """The text of a regular file in UTF-8 or, with a byte order mark, in UTF-16; its line ends as "\\n", without the
+    mark. Errors: as for `read`; UnicodeDecodeError."""
+    content = read(path, most)
+    encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    return io.TextIOWrapper(io.BytesIO(content), encoding, errors).read()
 
 
 def reason(mistake: Exception) -> str:

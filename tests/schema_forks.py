@@ -70,7 +70,7 @@ ConvolutionParameter: algorithm fuse_type hole hole_h hole_w kernel_depth kernel
 DataParameter: label_source sampler
 DropoutParameter: sample_weights_test
 HDF5DataParameter: sampler
-ImageDataParameter: has_label ignore_label label_type mean_value new_length sampler sampling_rate use_image
+ImageDataParameter: has_label ignore_label label_names label_type mean_value new_length sampler sampling_rate use_image
   use_temporal_jitter
 PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth kernel_l kernel_shape more_kernel_size more_pad
   more_stride pad_b pad_l pad_r pad_shape pad_t stride_l stride_shape temporal_stride

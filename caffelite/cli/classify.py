@@ -378,9 +378,11 @@ class _Classes:
     def read_known(self, path: Path) -> Any:
         """The images of a list with their answers."""
         from .. import caffelite_pb2 as pb
+        from ..data import tables
         from ..deploy.known import read
 
-        return read(path, len(self.labels), self.net.answer != pb.DeployParameter.CLASSES)
+        tasks = {pb.DeployParameter.LABELS: tables.LABELS, pb.DeployParameter.NUMBERS: tables.NUMBERS}
+        return read(path, self.labels, tasks.get(self.net.answer, tables.CLASSES))
 
     def compare(self, truth: Any, failed: Container[Path]) -> list:
         """The scores of answers against known ones, without images that could not be read."""

@@ -17,7 +17,7 @@ from ..errors import CaffeliteError, Where
 from ..system import usable_cores
 from .drafts import final
 from .images import channels_last, opencv, resize
-from .listing import Listed
+from .listing import Listed, remedy_of_missing
 from .pictures import Decoder, decode
 from .writers import write_records
 
@@ -119,7 +119,7 @@ def convert(
         except (OSError, ValueError) as mistake:
             reason = mistake.strerror or mistake if isinstance(mistake, OSError) else mistake
             what = f'cannot read "{image.name}": {reason}'
-            return number, image, CaffeliteError(what, where=image.where, remedy=remedy)
+            return number, image, CaffeliteError(what, where=image.where, remedy=remedy_of_missing(mistake) or remedy)
 
     def records() -> Iterator[tuple[bytes, bytes]]:
         first: tuple[int, ...] | None = None

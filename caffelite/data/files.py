@@ -17,7 +17,7 @@ from ..errors import CaffeliteError, Where, closed_on_failure
 from . import tar
 from .database import EXACT_LABELS
 from .images import resize
-from .listing import Listed, files_below, list_classes, shortened, whole_number
+from .listing import Listed, files_below, list_classes, remedy_of_missing, shortened, whole_number
 from .pictures import ENDINGS, Decoder
 from .remote_shards import RemoteShard, ShardCache
 from .samples import Samples
@@ -100,13 +100,15 @@ class Files(Pictures):
             return inputs.read(self._root + self._listed[number].name, inputs.IMAGE)
         except OSError as mistake:
             file, where = self.place(number)
-            remedy = "names are relative to root_folder, which is put before them unchanged" if self._root else None
+            remedy = remedy_of_missing(mistake)
+            if not remedy and self._root:
+                remedy = "names are relative to root_folder, which is put before them unchanged"
             raise where.error(f'cannot read image "{file}": {inputs.reason(mistake)}', remedy=remedy) from None
 
 
-def folder(path: Path) -> list[Listed]:
-    """The images of a folder of class folders; labels count these in the order of their names."""
-    return list_classes(files_below(path), str(path))[0]
+def folder(path: Path, classes: Sequence[str] = ()) -> list[Listed]:
+    """The images of a folder of class folders; labels count these in the order of classes, or else of their names."""
+    return list_classes(files_below(path), str(path), classes)[0]
 
 
 class Shards(Pictures):

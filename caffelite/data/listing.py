@@ -21,6 +21,9 @@ from .pictures import ENDINGS
 
 CLUTTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"}  # besides names that start with a dot
 MOST_MISTAKES = 100  # of one list
+AS_TABLE = 'numbers with a fraction, or several for an image, are read from a .csv table with a header, as "file,age"'
+AS_NUMBER = 'number the classes from 0; caffelite new also reads a .csv table with a header, as "file,class"'
+SEPARATED = re.compile(r"[,;\t]")
 
 log = logging.getLogger("caffelite")
 
@@ -53,24 +56,26 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     empty list; a file that is no text.
     """
     try:
-        content = inputs.read(path, inputs.LIST)
-    except OSError as mistake:
+        text = inputs.read_text(path, inputs.LIST, "surrogateescape")
+    except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
-    if (end := content.find(b"\0")) >= 0:
+    if (end := text.find("\0")) >= 0:
         found = "an image" if _is_image([str(path)]) else "a NUL character"
-        where = Where(str(path), content.count(b"\n", 0, end) + 1)
+        where = Where(str(path), text.count("\n", 0, end) + 1)
         raise CaffeliteError("not a list of images", where=where, expected='text, lines of "NAME LABEL"', found=found)
-    text = content.decode("utf-8", "surrogateescape")
     listed, mistakes = [], Collector()
-    for number, line in enumerate(text.split("\n"), 1):
-        where, parts = Where(str(path), number), line.rsplit(maxsplit=1)
+    for line_number, line in enumerate(text.split("\n"), 1):
+        where, parts = Where(str(path), line_number), line.rsplit(maxsplit=1)
         if not parts:
             continue
         if len(parts) == 1:
-            mistakes.add(where.error("no label", expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"'))
+            remedy = AS_TABLE if SEPARATED.search(line) else None
+            found = f'"{shortened(line.strip())}"'
+            mistakes.add(where.error("no label", expected='"NAME LABEL"', found=found, remedy=remedy))
         elif (label := whole_number(parts[1])) is None:
             label_text = f'"{shortened(parts[1])}"'
-            mistakes.add(where.error("the label is no number", expected="an integer", found=label_text))
+            remedy = AS_TABLE if number(parts[1]) is not None else AS_NUMBER
+            mistakes.add(where.error("the label is no number", expected="an integer", found=label_text, remedy=remedy))
         elif abs(label) > EXACT_LABELS:
             expected = f"at most {EXACT_LABELS}"
             mistakes.add(where.error("the label is too large", expected=expected, found=shortened(parts[1])))
@@ -84,6 +89,29 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     return listed
 
 
+def with_ending(name: str) -> str | None:
+    """The one image file whose name is this one and an ending; None where there is none, or several."""
+    folder, stem = os.path.split(name)
+    if not stem or not os.path.isdir(folder or "."):
+        return None
+    endings = sorted({*ENDINGS, *(ending.upper() for ending in ENDINGS)})
+    there = [name + ending for ending in endings if os.path.isfile(name + ending)]
+    return there[0] if len(there) == 1 else None
+
+
+def remedy_of_missing(mistake: Exception) -> str | None:
+    """What may help where an image that a list names is not there: the file has an ending, or the line has several
+    labels."""
+    if not isinstance(mistake, FileNotFoundError):
+        return None
+    name = os.fsdecode(mistake.filename or "")
+    if file := with_ending(name):
+        return f"there is {file}: add the ending to the name"
+    words = name.rsplit(maxsplit=1)
+    several = len(words) == 2 and number(words[1]) is not None and _is_image([words[0].split()[0]])
+    return AS_TABLE if several else None
+
+
 def list_classes(
     names: Iterable[str],
     where: str,
@@ -91,8 +119,8 @@ def list_classes(
     left_out: list[str] | None = None,
     remedy: str = "move it away",
 ) -> tuple[list[Listed], list[str]]:
-    """(images, classes) of file names "CLASS/…/FILE", in the order of the names. Classes are labeled in the same
-    order, unless they are given.
+    """(images, classes) of file names "CLASS/…/FILE", in the order of the names. Classes are labeled in the order of
+    their names, or of their numbers where all names are numbers, unless they are given.
 
     where: the container, for errors. What systems and tools leave in folders (names that start with a dot, Thumbs.db)
     is skipped with one warning. Where all files are below one folder and
@@ -105,15 +133,16 @@ def list_classes(
         shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(clutter.items()))
         log.warning("%s: skipped %d files that are no data: %s", where, clutter.total(), shown)
         parts = [p for p in parts if not _clutter(p)]
-    around = 0 if classes else _around(parts)
-    folders = sorted({p[around] for p in parts if len(p) > around + 1})
+    around = _around(parts, classes)
+    folders = in_order_of_classes({p[around] for p in parts if len(p) > around + 1})
     if not folders:
         raise Where(where).error("no class folders", expected="a folder of images for each class")
     classes = list(classes) or folders
     mistakes, listed = Collector(), []
     label = {name: number for number, name in enumerate(classes)}
     for name in sorted(set(folders) - set(classes)):
-        mistakes.add(Where(f"{where}/{name}").error("another class", expected=f"one of {', '.join(classes)}"))
+        expected = f"one of {shortened(', '.join(classes), 200)}"
+        mistakes.add(Where(f"{where}/{name}").error("another class", expected=expected))
     for p in parts:
         where_it_is = Where(f"{where}/{'/'.join(p)}")
         strange = None if _is_image(p) else "not an image by its name"
@@ -141,14 +170,21 @@ def _is_image(parts: Sequence[str]) -> bool:
     return os.path.splitext(parts[-1])[1].lower() in ENDINGS
 
 
-def _around(parts: Sequence[tuple[str, ...]]) -> int:
-    """The number of nested folders around the class folders: each has no sibling and contains folders, but no
-    image."""
+def in_order_of_classes(names: Iterable[str]) -> list[str]:
+    """Names of classes in the order of their labels: by number where all of them are numbers, else as text."""
+    names = list(names)
+    numbers = {name: whole_number(name) for name in names}
+    return sorted(names) if None in numbers.values() else sorted(names, key=lambda name: (numbers[name], name))
+
+
+def _around(parts: Sequence[tuple[str, ...]], classes: Sequence[str]) -> int:
+    """The number of nested folders around the class folders: each has no sibling, is none of the known classes and
+    contains folders, but no image."""
     depth = 0
     while True:
         tops = {p[depth] for p in parts if len(p) > depth + 1}
         images = any(_is_image(p) for p in parts if len(p) in (depth + 1, depth + 2))
-        if len(tops) != 1 or images or not any(len(p) > depth + 2 for p in parts):
+        if len(tops) != 1 or images or tops & set(classes) or not any(len(p) > depth + 2 for p in parts):
             return depth
         depth += 1
 
@@ -194,7 +230,7 @@ def list_lines(path: Path) -> list[str]:
     """The lines of a list that are not empty, without the spaces around them."""
     if path.is_dir():
         return []
-    text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
+    text = inputs.read_text(path, inputs.LIST, "surrogateescape")
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -205,8 +241,8 @@ def read_entries(path: Path, parse: Callable[[list[str], Where], Entry | None], 
     """What ``parse`` makes of the words and the place of each line that is not empty. line, lines: what is expected.
     Errors: the list cannot be read; a line of which ``parse`` makes None; an empty list."""
     try:
-        texts = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
-    except OSError as mistake:
+        texts = inputs.read_text(path, inputs.LIST, "surrogateescape").split("\n")
+    except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     entries = []
     for number, text in enumerate(texts, 1):
@@ -231,15 +267,19 @@ class Table:
 
 
 def read_rows(path: str | os.PathLike) -> list[tuple[Where, list[str]]]:
-    """The rows of a CSV file that are not empty, with their lines; cells without the spaces around them. Errors: no
-    such file, no text, a quote that is not closed."""
+    """The rows of a CSV file that are not empty, with their lines; cells without the spaces around them. Where the
+    first row has no comma, semicolons or else tabs separate. Errors: no such file, no text, a quote that is not
+    closed."""
     try:
-        text = inputs.read(path, inputs.LIST).decode("utf-8-sig", "surrogateescape")
-    except OSError as mistake:
+        text = inputs.read_text(path, inputs.LIST, "surrogateescape")
+    except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the table: {inputs.reason(mistake)}") from None
     if "\0" in text:
         raise Where(str(path)).error("a NUL character", expected="a CSV file")
-    reader, rows, line = csv.reader(text.splitlines(keepends=True), strict=True, skipinitialspace=True), [], 1
+    first = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
+    separator = next((one for one in ",;\t" if one in first), ",")
+    lines = text.splitlines(keepends=True)
+    reader, rows, line = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True), [], 1
     try:
         for row in reader:
             cells = [cell.strip() for cell in row]
@@ -260,14 +300,40 @@ def number(cell: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def read_table(path: str | os.PathLike) -> Table:
-    """A table of numbers. Errors, with their lines and up to 100 at once: a cell that is no finite number, a row of
-    another length than the header; no header; no rows."""
-    rows = read_rows(path)
+def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
+    """The names of the numbers in a table. Errors: it cannot be read; no header."""
+    return tuple(_header(path, read_rows(path))[1:])
+
+
+def _header(path: str | os.PathLike, rows: list[tuple[Where, list[str]]]) -> list[str]:
     header = rows[0][1] if rows else []
     if len(header) < 2 or all(number(cell) is not None for cell in header[1:]):
         expected = 'a header, as in "file,age,height", then a row for each file'
         raise Where(str(path), 1).error("the table has no header", expected=expected)
+    return header
+
+
+def arrangement(columns: Sequence[str], wanted: Sequence[str], where: Where) -> list[int]:
+    """The index of each wanted column. Errors: one of them is not there, another one is, or one occurs twice."""
+    if len(set(columns)) < len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise where.error("two columns have one name", found=f'"{shortened(twice)}"')
+    if set(columns) != set(wanted):
+        missing = [f'no "{shortened(name)}"' for name in wanted if name not in columns]
+        others = [f'"{shortened(name)}"' for name in columns if name not in wanted]
+        expected = shortened(", ".join(wanted), 200)
+        found = shortened(", ".join([*missing, *others]), 200)
+        raise where.error("other columns than in training", expected=expected, found=found)
+    return [columns.index(name) for name in wanted]
+
+
+def read_table(path: str | os.PathLike, columns: Sequence[str] = ()) -> Table:
+    """A table of numbers. columns: the names in the order that is wanted; default: as they are. Errors, with their
+    lines and up to 100 at once: a cell that is no finite number, a row of another length than the header; no header; no
+    rows; other columns than those wanted."""
+    rows = read_rows(path)
+    header = _header(path, rows)
+    order = arrangement(header[1:], columns, rows[0][0]) if columns else list(range(len(header) - 1))
     mistakes, listed, values = Collector(), [], []
     for where, cells in rows[1:]:
         row_values = [number(cell) for cell in cells[1:]]
@@ -286,4 +352,4 @@ def read_table(path: str | os.PathLike) -> Table:
     mistakes.raise_any()
     if not listed:
         raise Where(str(path)).error("the table has no rows")
-    return Table(tuple(header[1:]), listed, np.array(values, np.float32))
+    return Table(tuple(header[1 + i] for i in order), listed, np.array(values, np.float32)[:, order])

@@ -14,7 +14,7 @@ from .pictures import FIELDS
 from .samples import DataSource, Samples
 
 KEPT_TRANSFORMS = ("force_color", "force_gray", *FIELDS)  # they decide how an image is decoded
-PATHS = ("source", "label_source")
+PATHS = ("source", "label_source", "label_names")
 
 
 def stores_images(spec: pb.LayerParameter) -> bool:

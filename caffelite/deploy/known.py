@@ -1,12 +1,15 @@
 """Images whose answers are known: lists and tables, as ImageData reads them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from .. import inputs
-from ..data.listing import read_list, read_table
+from ..data import tables
+from ..data.listing import read_list
+from ..data.tables import CLASSES
 from ..errors import Where
 
 
@@ -18,27 +21,29 @@ class Known:
     answers: np.ndarray
 
 
-def read(path: Path, outputs: int, several: bool) -> Known:
-    """The images of a list or, with several answers each, of a .csv table. A name counts from the working directory, or
-    else from the list's folder. outputs: of the net; several: whether its answers are labels or numbers.
+def read(path: Path, labels: Sequence[str], task: str) -> Known:
+    """The images of a list or a .csv table. A name counts from the working directory, or else from the file's folder.
 
-    Errors: an answer that the net cannot give.
-    """
+    labels: of the net, by which a table's classes or columns are found; numbers as text where the net has no names.
+    task: what the net answers, see ``tables``. Errors: an answer that the net cannot give; labels of other names."""
     if path.suffix.lower() == ".csv":
-        table = read_table(path)
-        listed, truth, columns = table.listed, table.values, len(table.columns)
-        if not several:
-            remedy = "name a list with lines of file and label"
-            raise Where(str(path)).error("a table, yet the net answers with one class", remedy=remedy)
-        if columns != outputs:
-            raise Where(str(path), 1).error("other columns than the net's", expected=outputs, found=columns)
-    else:
-        listed = read_list(path)
-        truth = np.array([image.label for image in listed])
-        if several:
-            raise Where(str(path)).error("a list, yet the net gives several answers", remedy="name a .csv table")
-        for image in listed:
-            if not 0 <= image.label < outputs:
-                expected = f"0 to {outputs - 1}"
-                raise image.where.error("a label is no class of the net", expected=expected, found=image.label)
-    return Known([Path(inputs.beside(path.parent, image.name)) for image in listed], truth)
+        return _of_table(path, list(labels), task)
+    if task != CLASSES:
+        raise Where(str(path)).error("a list, yet the net gives several answers", remedy="name a .csv table")
+    listed = read_list(path)
+    for image in listed:
+        if not 0 <= image.label < len(labels):
+            expected = f"0 to {len(labels) - 1}"
+            raise image.where.error("a label is no class of the net", expected=expected, found=image.label)
+    files = [Path(inputs.beside(path.parent, image.name)) for image in listed]
+    return Known(files, np.array([image.label for image in listed]))
+
+
+def _of_table(path: Path, labels: list[str], task: str) -> Known:
+    named = labels != [str(i) for i in range(len(labels))]
+    answers = tables.read(path, task, labels if named or task == CLASSES else None)
+    if len(answers.names) != len(labels):
+        where = Where(str(path), 1)
+        raise where.error("other columns than the net's", expected=len(labels), found=len(answers.names))
+    files = [Path(tables.image_file(path.parent, name)) for _, name in answers.files]
+    return Known(files, answers.values.astype(int if task == CLASSES else np.float32))

@@ -46,6 +46,28 @@ def _mismatch(rule: pb.NetStateRule, state: pb.NetState) -> str | None:
     return None
 
 
+def joined(
+    net: pb.NetParameter, position: int, spec: pb.LayerParameter, state: pb.NetState, locate: Locator = NOWHERE
+) -> pb.LayerParameter:
+    """The message of a data layer, at this position of a net, whose labels have in TEST the meaning that they have in
+    the TRAIN layer of the same tops."""
+    kind = layers.REGISTRY.get(spec.type)
+    if state.phase != pb.TEST or kind is None or not feeding_type(kind).reads_source:
+        return spec
+    for i, other in enumerate(net.layer):
+        if i != position and not other.bottom and set(other.top) & set(spec.top) and _trains(other, state):
+            return feeding_type(kind).joined(spec, locate.at("layer", position), other, locate.at("layer", i))
+    return spec
+
+
+def _trains(spec: pb.LayerParameter, state: pb.NetState) -> bool:
+    """Whether a layer that this state leaves out is one of TRAIN, whatever the levels and stages of its rules."""
+    if keeps(spec, state) is None:
+        return False
+    phases = [rule.phase if rule.HasField("phase") else None for rule in (spec.include or spec.exclude)]
+    return pb.TRAIN in phases or None in phases if spec.include else pb.TEST in phases
+
+
 OpenSource = Callable[[pb.LayerParameter, int, Locator], object]
 
 
@@ -144,6 +166,7 @@ class _Builder:
             return
         inspected = feeding_type(type(layer)).reads_source and getattr(self.open_source, "without_data", False)
         if self.open_source and (feeding(layer).reads_source or inspected):
+            layer.spec = joined(self.net, position, layer.spec, self.state, self.locate)
             feeding(layer).source = self.open_source(layer.spec, self.state.phase, at)
         self.nodes.append(node)
         shapes = layer.shapes([b.shape for b in known])

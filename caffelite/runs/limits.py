@@ -112,8 +112,8 @@ class Bounds:
 
 # Fields of layers and of deploy nets, in all their messages and versions.
 FIELDS = frozenset(
-    "source label_source class_weight_source mean_file meanfile crop_meanfile file_name root_folder root_img_dir "
-    "weights weight_file label_file "
+    "source label_source label_names class_weight_source mean_file meanfile crop_meanfile file_name root_folder "
+    "root_img_dir weights weight_file label_file "
     "label_map_file name_size_file file output_directory output_name_prefix prefix save_file video_file".split()
 )
 # Fields of text that name blobs, layers, classes, modules, methods and formats, or have no effect. ``_frames`` reads
@@ -347,7 +347,7 @@ def _paths(words: Sequence[str]) -> Iterator[str]:
 
 SHORT = 1 << 20  # bytes of a file that is copied besides solvers and nets
 STORED_TEXTS = {"copies": {str: str}, "digests": {str: str}, "added": str}
-LISTS = ("source", "label_source", "root_folder")  # fields of which no copy is kept: lists may be long
+LISTS = ("source", "label_source", "label_names", "root_folder")  # fields of which no copy is kept: lists may be long
 
 
 @dataclass

@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb, data as data_package, prototxt
 from ..data.drafts import Drafts
+from ..data.tables import CLASSES, LABELS, NUMBERS
 from ..deploy.convert import convert
 from ..deploy.preprocessing import describe
 from ..errors import CaffeliteError, quoted
@@ -22,7 +23,7 @@ from ..training import nets
 from . import comments
 from .comments import plain, wrapped
 from .network import Network
-from .reading import CLASSES, LABELS, NUMBERS, Dataset, Subset
+from .reading import Dataset, Subset
 from .schedule import Schedule
 
 NET, SOLVER, DEPLOY = "train_val.prototxt", "solver.prototxt", "deploy.prototxt"

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import inputs
 from ..data.convert import in_order
+from ..data.listing import remedy_of_missing
 from ..data.pictures import decode
 from ..data.records import Records, read
 from ..data.writers import progress_bar
@@ -88,7 +89,7 @@ def _of_files(subset: Subset, step: int) -> Iterator:
             return _look(row, decode(inputs.read(image.name, inputs.IMAGE)))
         except (OSError, ValueError) as mistake:
             text = f'cannot read image "{image.name}": {inputs.reason(mistake)}'
-            return row, CaffeliteError(text, where=image.where)
+            return row, CaffeliteError(text, where=image.where, remedy=remedy_of_missing(mistake))
 
     return in_order(look, range(0, len(subset), step))
 

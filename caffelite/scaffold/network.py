@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb, prototxt
+from ..data.tables import CLASSES, LABELS
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY
 from ..layers.activation import ReLU
 from ..layers.base.facets import Compares, Described
 from ..layers.batch_norm import BatchNorm
-from .reading import CLASSES, LABELS
 
 TESTS = "include { phase: TEST }"
 SIZE = "the size of the difference"

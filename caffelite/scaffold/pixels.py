@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
+from ..data.tables import NUMBERS
 from .comments import with_line_comments
 from .files import list_name
 from .measure import Measured
 from .presets import Preset
-from .reading import NUMBERS, Subset
+from .reading import Subset
 
 FITTING = 1.4  # ratio of image to input up to which records are cropped and not resized
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..data.drafts import check_free, together
+from ..data.tables import CLASSES, LABELS, NUMBERS, TASKS
 from ..errors import CaffeliteError, Locator, quoted
 from ..inspection import memory
 from ..inspection.check import check
@@ -22,7 +23,7 @@ from . import files, finetune, measure, network, pixels, presets, reading, sched
 from .measure import Measured
 from .network import Head, Network
 from .presets import Chosen, Preset
-from .reading import CLASSES, LABELS, NUMBERS, Dataset, Subset, held_out, in_hash_order
+from .reading import Dataset, Subset, held_out, in_hash_order
 
 HELD_OUT = 0.2
 DATABASES = "train_lmdb", "test_lmdb"
@@ -55,7 +56,7 @@ class Request:
     def __post_init__(self) -> None:
         if isinstance(self.test, (int, float)) and not 0 < self.test < 1:
             raise CaffeliteError("the share of test images is out of range", expected="0 < share < 1", found=self.test)
-        if self.task not in (None, CLASSES, LABELS, NUMBERS):
+        if self.task not in (None, *TASKS):
             raise CaffeliteError("unknown task", expected=f"{CLASSES}, {LABELS} or {NUMBERS}", found=self.task)
         for name, least, most in (("size", 8, 4096), ("batch", 1, None), ("seed", 0, (1 << 31) - 1)):
             value = getattr(self, name)

@@ -5,13 +5,13 @@ import os
 from dataclasses import dataclass
 
 from .. import caffelite_pb2 as pb
+from ..data.tables import NUMBERS
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError, Locator
 from ..inspection import memory, summary
 from ..inspection.nets import InspectedNet
 from ..layers import Shape
 from .presets import Preset
-from .reading import NUMBERS
 
 LEAST_ITERATIONS = 10  # of an epoch, before batches become smaller than the preset's
 LEAST_BATCH = 8

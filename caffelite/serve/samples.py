@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb, prototxt
-from ..data import class_names, listing, stored
+from ..data import class_names, stored
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
 from ..data.records import backend_of
@@ -104,9 +104,11 @@ class OpenSets:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
-            opened = OpenSet(
-                config, path, stored.open_samples(layer, str(path)), class_names.of_data(path), columns(path)
-            )
+            text = layer.image_data_param.label_names
+            names = class_names.named(Path(text)) if text else class_names.of_data(path)
+            table = path.suffix.lower() == ".csv" and path.is_file()
+            samples = stored.open_samples(layer, str(path))
+            opened = OpenSet(config, path, samples, [] if table else names, tuple(names) if table else ())
             self._open[key] = opened
             while len(self._open) > OPEN_SETS:
                 _, oldest = self._open.popitem(last=False)
@@ -157,11 +159,6 @@ def sample_label(opened: OpenSet, value: int | np.ndarray) -> str:
     if opened.columns:
         return ", ".join(f"{name} {one:g}" for name, one in zip(opened.columns[:8], several, strict=False))
     return opened.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
-
-
-def columns(path: Path) -> tuple[str, ...]:
-    """The names of the numbers in a table of images; empty for other data sets."""
-    return listing.read_table(path).columns if path.suffix.lower() == ".csv" and path.is_file() else ()
 
 
 def png_of(image: np.ndarray) -> bytes:

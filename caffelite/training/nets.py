@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from .. import caffelite_pb2 as pb, prototxt
-from ..errors import Collector, Locator
-from ..layers import batch_messages
+from ..errors import CaffeliteError, Collector, Locator
+from ..layers import REGISTRY, batch_messages
 from ..layers.base import unknown_types
+from ..layers.base.feeding import feeding_type
+from ..net import graph
 
 
 @dataclass
@@ -74,6 +76,8 @@ def test_nets(
         for field in ("test_net_param", "test_net")
         for i in range(len(getattr(p, field)))
     ]
+    if documents:
+        documents = _joined(documents, p, locate, tolerate)
     common = [f for f in ("net_param", "net") if p.HasField(f)]
     if common:
         documents += [_document(p, common[0], None, locate, tolerate)] * (len(p.test_iter) - len(documents))
@@ -99,6 +103,29 @@ def test_nets(
             NetSpec(document.message, document.locate, state(pb.TEST, document.message, extra), p.test_iter[i])
         )
     return specs
+
+
+def _joined(
+    documents: list[prototxt.Document], p: pb.SolverParameter, locate: Locator, tolerate: prototxt.Tolerate
+) -> list[prototxt.Document]:
+    """Test nets of files of their own, whose data layers number labels as those of the train net do."""
+    try:
+        train = train_net(p, locate, tolerate=tolerate)
+    except CaffeliteError:
+        return documents  # a mistake of the train net is reported where it is read
+    joined = []
+    for document in documents:
+        message = pb.NetParameter()
+        message.CopyFrom(document.message)
+        for i, spec in enumerate(message.layer):
+            for j, other in enumerate(train.message.layer):
+                feeds = not spec.bottom and not other.bottom and set(spec.top) & set(other.top)
+                if feeds and spec.type in REGISTRY and graph.keeps(other, train.state) is None:
+                    at = document.locate.at("layer", i), train.locate.at("layer", j)
+                    spec.CopyFrom(feeding_type(REGISTRY[spec.type]).joined(spec, at[0], other, at[1]))
+                    break
+        joined.append(prototxt.Document(message, document.locate))
+    return joined
 
 
 def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:

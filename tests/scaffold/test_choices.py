@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.data import tables
 from caffelite.data.listing import Listed
+from caffelite.data.tables import CLASSES, LABELS, NUMBERS
 from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.scaffold import finetune, network, presets, reading, schedule
-from caffelite.scaffold.reading import CLASSES, LABELS, NUMBERS, Subset, held_out
+from caffelite.scaffold.reading import Subset, held_out
 
 HERE = Where("t.csv", 2)
 
@@ -32,7 +34,7 @@ def rows(*texts):
     ],
 )
 def test_task_follows_from_the_cells(texts, task):
-    assert reading.decide(rows(*texts))[0] == task
+    assert tables.decide(rows(*texts))[0] == task
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import click
 
-from ...errors import Where
+from ...errors import CaffeliteError, Where
 from .. import options
 from ..imaging import force as force_option
 from ..output import say
@@ -34,7 +34,8 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
 
     A set is a database, a folder with a folder of images for each class, a list of images (.txt with "NAME LABEL" a
     line, .csv), an HDF5 file (.h5) or a list of HDF5 files (.txt). For two sets, such as train and test, it also
-    reports the images that are in both. Each record is read and decoded; samples with NaN or infinity are named.
+    reports the images that are in both, and labels that have another name. Each record is read and decoded; samples
+    with NaN or infinity are named.
 
     \b
     Examples:
@@ -58,13 +59,31 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
         else:
             say(text)
         return
-    for one in surveys:
-        _print_survey(one, search_near)
+    names = [_names(path) for path in sets]
+    for one, of_one in zip(surveys, names, strict=True):
+        _print_survey(one, search_near, of_one)
+    if two and all(names):
+        lines = [
+            f"{i}: {here or 'none'} in {sets[0].name}, {there or 'none'} in {sets[1].name}"
+            for i, (here, there) in enumerate(zip_longest(*names))
+            if here != there
+        ]
+        _print_list("labels with another name", lines)
     if two:
         lines = [f"{' '.join(here)} = {' '.join(there)}" for here, there in shared]
         _print_list(f"images that are in {sets[0].name} and in {sets[1].name}", lines)
     if search_near and two:
         _print_list(f"near duplicates in {sets[0].name} and {sets[1].name}", [" ~ ".join(pair) for pair in near])
+
+
+def _names(path: Path) -> list[str]:
+    """The names of a set's labels, where a file or its folders tell them."""
+    from ...data import class_names
+
+    try:
+        return [] if path.suffix.lower() == ".csv" else class_names.of_data(path)
+    except CaffeliteError:
+        return []  # reported as it is read
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -108,7 +127,7 @@ def _records(records: Iterable[tuple[str, int | None]]) -> list[dict]:
     return [{"key": key, "label": label} for key, label in records]
 
 
-def _print_survey(one, search_near: bool) -> None:
+def _print_survey(one, search_near: bool, names: list[str]) -> None:
     say(f"{one.path}: {one.count} records")
     say(
         "  stored as: "
@@ -122,14 +141,14 @@ def _print_survey(one, search_near: bool) -> None:
             f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; "
             f"{_spread(one.labels.values())} images each"
         )
-        _print_bars(one.labels)
+        _print_bars(one.labels, names)
     if one.per_image:
         least, most = min(one.per_image), max(one.per_image)
         say(
             f"  objects: {one.objects.total()} of {len(one.objects)} classes, {least} to {most} an image; "
             f"{one.per_image[0]} images without any"
         )
-        _print_bars(one.objects)
+        _print_bars(one.objects, names)
     for title, records in (("unreadable", one.unreadable), ("odd", one.odd)):
         _print_list(f"  {title}", [f"{key}: {what}" for key, what in records.items()])
     twice = one.duplicates()
@@ -142,10 +161,11 @@ def _print_survey(one, search_near: bool) -> None:
         _print_list("  near duplicates", lines)
 
 
-def _print_bars(counts: Counter) -> None:
+def _print_bars(counts: Counter, names: list[str]) -> None:
     most = max(counts.values(), default=1)
     for label in sorted(counts):
-        say(f"    {label:>6} {counts[label]:>8} {'#' * max(1, round(BAR * counts[label] / most))}")
+        name = f" {names[label]}" if 0 <= label < len(names) else ""
+        say(f"    {label:>6} {counts[label]:>8} {'#' * max(1, round(BAR * counts[label] / most))}{name}")
 
 
 def _spread(counts) -> str:
@@ -302,7 +322,7 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
         if spec.bottom or graph.keeps(spec, state, locate) or name not in (None, spec.name):
             others += [spec.name] * (not spec.bottom)
             continue
-        alone = pb.NetParameter(layer=[spec])
+        alone = pb.NetParameter(layer=[graph.joined(document.message, position, spec, state, document.locate)])
         moves = {("layer", position): ("layer", 0), ("layer", 0): ("layer", position)}
         nodes = graph.build(
             alone, state, document.locate.moved(moves), functools.partial(data.open_source, seed=seed)

@@ -6,6 +6,7 @@ from ...layers.base.layer import register
 from ...layers.data import Feed, no_files
 from ..arrays import Arrays, holds_arrays
 from ..database import Database
+from ..joining import joined
 from ..leveldb import LevelDB
 from ..opening import batch_size_of, check_tops, named_path, open_images, source_path
 from ..pictures import Decoder
@@ -26,6 +27,7 @@ class Data(Feed):
     tops = (1, 2)
     reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
     listed_files = staticmethod(no_files)
+    joined = staticmethod(joined)
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:

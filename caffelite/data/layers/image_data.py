@@ -8,7 +8,9 @@ from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError, Locator, Where
 from ...layers.base.layer import register
 from ...layers.data import Feed
+from .. import class_names
 from ..files import Files, Shards, expanded, folder, shards
+from ..joining import joined
 from ..listing import read_list, read_rows, read_table
 from ..opening import (
     batch_size_of,
@@ -44,7 +46,8 @@ class ImageData(Feed):
     (N, L), L numbers each; N = image_data_param.batch_size."""
 
     field = "image_data_param"
-    files = ("source", "root_folder")
+    files = ("source", "root_folder", "label_names")
+    joined = staticmethod(joined)
     tops = (1, 2)
     reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
 
@@ -67,11 +70,13 @@ class ImageData(Feed):
                 return Shards(remote, decoder, size, cache)
             if archives:
                 return Shards([named_path(str(path), "source", at) for path in archives], decoder, size)
-            path = source_path(param, at)
+            path, names = source_path(param, at), []
+            if param.label_names:
+                names = class_names.named(named_path(param.label_names, "label_names", at))
             if path.is_dir():
-                return Files(folder(path), f"{path}/", decoder, size)
+                return Files(folder(path, names), f"{path}/", decoder, size)
             if path.suffix.lower() == ".csv":
-                table = read_table(path)
+                table = read_table(path, names)
                 return Files(table.listed, root_folder_of(param.root_folder, at), decoder, size, table.values)
             return Files(read_list(path), root_folder_of(param.root_folder, at), decoder, size)
 

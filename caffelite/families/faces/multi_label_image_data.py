@@ -20,7 +20,7 @@ def read_labels(path: Path, count: int) -> tuple[list[Listed], np.ndarray]:
     """The images of a list, and the labels of each, float32. Errors, with their lines: fewer labels, one that is no
     integer; an empty list."""
     listed, labels, mistakes = [], [], Collector()
-    text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
+    text = inputs.read_text(path, inputs.LIST, "surrogateescape")
     for number, line in enumerate(text.split("\n"), 1):
         if not (line := line.strip()):
             continue

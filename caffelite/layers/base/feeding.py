@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...errors import Locator
 from .config import Shape
 from .layer import Layer
 
@@ -60,6 +61,12 @@ class Feeding(Scheduled):
     def label_shape(spec: pb.LayerParameter) -> Shape:
         """Of a layer that ``reads_images``: that of the labels of an image."""
         return ()
+
+    @staticmethod
+    def joined(layer: pb.LayerParameter, locate: Locator, train: pb.LayerParameter, at: Locator) -> pb.LayerParameter:
+        """Of a layer with a source in TEST: its message, with what it takes from the layer ``train`` of TRAIN with the
+        same tops, so that labels mean the same. locate, at: of the two."""
+        return layer
 
     def set_shapes(self, shapes: list[Shape]) -> None:
         """Gives the tops other shapes, where the layer ``sets_shapes``; ``build`` follows."""
