@@ -1,6 +1,7 @@
 """The part of a net that this process holds, and what it exchanges with the processes that hold the other parts."""
 
 import functools
+import logging
 import weakref
 from typing import Any
 
@@ -23,6 +24,8 @@ from ..planner.choice import place
 from . import nets
 from .complete_nets import CompleteNets
 from .pipeline import Pipeline
+
+log = logging.getLogger("caffelite")
 
 
 class DividedNets(CompleteNets):
@@ -113,13 +116,16 @@ class DividedNets(CompleteNets):
         return self.mesh.links is not None and self.mesh.links.captures
 
 
-def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> DividedNets:
-    """As ``build.arrange``, of a net that is divided."""
+def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> CompleteNets:
+    """As ``build.arrange``, of a net that is divided where a copy of it takes several devices."""
     placement, shape = agreed(comm, lambda: _placed(split, train, comm, dev, strong_scaling))
     if strong_scaling:
         nets.divide(train, shape.groups)
     if placement.micro_batches > 1:
         nets.divide(train, placement.micro_batches, "micro-batches", "choose another number of micro_batches")
+    if placement.devices == 1:
+        log.info("A device holds the complete net: -split divides nothing")
+        return CompleteNets(comm.mesh(None, dev), placement.micro_batches, strong_scaling)
     return DividedNets(comm.mesh(shape, dev), placement, strong_scaling)
 
 

@@ -296,3 +296,14 @@ def test_an_overfit_run_writes_nothing_when_it_is_stopped(folder, call):
 def test_gpus_of_the_solver(text, option, ids):
     solver = prototxt.parse(f"solver_mode: GPU device_id: {text}", pb.SolverParameter).message
     assert open_net.gpus(option, solver) == ids
+
+
+@pytest.mark.parametrize("split", ["auto", "1", "stages=1", "shards=1", "stages=1,micro_batches=2"])
+def test_a_split_over_one_device_trains_the_complete_net(folder, call, split):
+    """Divided by nothing, the losses are those without -split."""
+    losses = []
+    for more in ([], ["-split", split]):
+        result = call("train", "-solver", "solver.prototxt", "-record", "none", *more)
+        assert result.status == 0 and ("-split divides nothing" in result.err) == bool(more)
+        losses.append([float(x) for x in re.findall(r"Test net output #0: loss = (\S+)", result.err)])
+    assert len(losses[0]) == 3 and losses[1] == pytest.approx(losses[0], rel=1e-5)
