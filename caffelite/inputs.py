@@ -10,6 +10,7 @@ import codecs
 import errno
 import io
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,6 +34,7 @@ _KINDS = (
 )
 
 
+WINDOWS_PATH = "write / instead of \\ in paths"
 _copies: dict[str, bytes] = {}
 
 
@@ -60,8 +62,18 @@ def check(path: str | os.PathLike, most: int | None = None) -> os.stat_result:
         status = os.stat(path)
     except ValueError:
         raise OSError(errno.EINVAL, "its name holds a NUL character", str(path)) from None
+    except FileNotFoundError as error:
+        if remedy := windows_path(path):
+            raise FileNotFoundError(errno.ENOENT, f"{error.strerror} ({remedy})", str(path)) from None
+        raise
     _check(status, path, most)
     return status
+
+
+def windows_path(path: str | os.PathLike) -> str | None:
+    """What helps where a path that does not exist is written as on Windows: with a drive or backslashes, of which \\t
+    and \\n are control codes in a prototxt; None for others."""
+    return WINDOWS_PATH if re.search(r"[\\\x01-\x1f\x7f]|^[A-Za-z]:", os.fspath(path)) else None
 
 
 def open_file(path: str | os.PathLike, most: int | None = None) -> io.FileIO:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
-LANGUAGE = "errors inputs system caffelite_pb2 "
+LANGUAGE = "errors inputs file_types system caffelite_pb2 "
 ARROWS = {
     "__version__": "",
     "errors": "",
@@ -31,6 +31,7 @@ ARROWS = {
     "caffelite_pb2": "",
     "progress": "errors",
     "stored": "errors inputs",
+    "file_types": "errors inputs",
     "user_modules": "errors",
     "prototxt": LANGUAGE,
     "weights": LANGUAGE,

@@ -59,8 +59,11 @@ def _many(count: int, word: str) -> str:
 def _line(where) -> str:
     if not where or not where.line:
         return ""
+    from .. import prototxt
+
     try:
-        return inputs.read(where.file, inputs.TEXT).decode("utf-8-sig", "replace").splitlines()[where.line - 1]
+        data = inputs.read(where.file, inputs.TEXT)
+        return data.decode(prototxt.encoding(data), "replace").splitlines()[where.line - 1]
     except (OSError, ValueError, IndexError):
         return ""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import glob
 import itertools
+import math
+import os
 import re
 import sys
 import time
@@ -33,8 +35,9 @@ _preparation = options.together(
     "preparation",
     click.option(
         "--mean",
-        metavar="B,G,R",
-        help="Mean to subtract, one number or one for each channel, instead of the net's own.",
+        metavar="B,G,R|FILE",
+        help="Mean to subtract, one number or one for each channel, or a mean image (.binaryproto, .npy), instead of "
+        "the net's own.",
     ),
     click.option(
         "--scale",
@@ -183,6 +186,7 @@ def _refuse(values: Mapping[str, Any], why: str) -> None:
 
 def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
     """Replaces the net's preprocessing by that of the options."""
+    from ..data.images import MOST_PIXELS
     from ..layers.base.feeding import is_input
 
     inputs = [layer for layer in net.layer if is_input(layer)]
@@ -190,26 +194,33 @@ def _override(net, mean: str | None, scale: float | None, size: str | None, chan
         return  # the classifier reports it
     param = inputs[0].transform_param
     if mean is not None:
-        values = [_number(text) for text in comma_separated(mean)]
         param.ClearField("mean_file")
         param.ClearField("mean_value")
-        param.mean_value.extend(values)
+        if os.path.isfile(mean):
+            param.mean_file = mean
+        else:
+            param.mean_value.extend(_number(text) for text in comma_separated(mean))
     if scale is not None:
         param.scale = scale
     if size is not None:
         sides = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", size)
         if not sides:
             raise CaffeliteError("a bad -size", expected="rows x columns, as in 256x256", found=size)
-        net.deploy_param.height, net.deploy_param.width = map(int, sides.groups())
+        height, width = map(int, sides.groups())
+        if height * width > MOST_PIXELS:
+            raise CaffeliteError("a bad -size", expected=f"at most {MOST_PIXELS} pixels", found=size)
+        net.deploy_param.height, net.deploy_param.width = height, width
     if channel_order is not None:
         net.deploy_param.channel_order = net.deploy_param.ChannelOrder.Value(channel_order.upper())
 
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        if math.isfinite(number := float(text)):
+            return number
+        raise ValueError
     except ValueError:
-        raise CaffeliteError("a bad -mean", expected="numbers, as in 104,117,123", found=text) from None
+        raise CaffeliteError("a bad -mean", expected="numbers, as in 104,117,123, or a file", found=text) from None
 
 
 @dataclass

@@ -13,6 +13,7 @@ from . import options
 from .logs import start
 
 log = logging.getLogger("caffelite")
+TEXTS = (".prototxt", ".pt", ".pbtxt", ".txt")  # suffixes of text
 
 
 @click.command(short_help="Write old nets and weights in the modern form")
@@ -28,13 +29,15 @@ log = logging.getLogger("caffelite")
 def upgrade(old: str, new: Path, plain: bool, force: bool) -> None:
     """Writes a net, a solver or a caffemodel IN of an old Caffe in the modern form to OUT.
 
-    Text stays text and binary stays binary, now with a checksum; weights keep every bit. What is lost: comments, and
-    fields of Caffe's forks that mean nothing here (each is named).
+    Text stays text and binary stays binary, now with a checksum; weights keep every bit. A caffemodel whose OUT ends in
+    .prototxt gives the text of its net, without weights. What is lost: comments, and fields of Caffe's forks that mean
+    nothing here (each is named).
 
     \b
     Example:
       caffelite upgrade old_train_val.prototxt train_val.prototxt
       caffelite upgrade old.caffemodel new.caffemodel
+      caffelite upgrade net.caffemodel net.prototxt
       caffelite upgrade train_val.prototxt caffe_train_val.prototxt -plain
     """
     start()
@@ -46,7 +49,11 @@ def upgrade(old: str, new: Path, plain: bool, force: bool) -> None:
         what = f"{old} is HDF5, whose form never changed"
         raise CaffeliteError(what, expected="a prototxt, or a binary net or caffemodel")
     binary = re.search(rb"[\0-\x08\x0e-\x1f]", data) is not None
-    body, dialects, notes = upgraded_binary(old, data, plain) if binary else upgraded_text(old, plain)
+    text = not binary or new.suffix.lower() in TEXTS
+    if not binary and new.suffix.lower() == ".caffemodel":
+        what = f"{old} has no weights for a caffemodel"
+        raise CaffeliteError(what, expected="OUT that ends in .prototxt", found=new.name)
+    body, dialects, notes = upgraded_text(old, plain) if text else upgraded_binary(old, data, plain)
     for where, note in notes:
         log.warning("%s: %s", where, note)
     write(new, body)
@@ -68,10 +75,20 @@ def upgraded_text(path: str, plain: bool = False) -> tuple[bytes, list[str], lis
             errors.append(error)
             continue
         modern = change(document.message, document.locate)
+        if kind is pb.NetParameter and not document.locate.positions:  # it was binary
+            remove_weights(modern.message)
         removed = remove_own_fields(modern.message) if plain else []
         notes = [*modern.notes, *((modern.locate(*at), note) for at, note in removed)]
         return prototxt.write(modern.message).encode(), modern.dialects, notes
     raise min(errors, key=lambda error: str(error).count("\n"))
+
+
+def remove_weights(net) -> None:
+    """Leaves of a net what a prototxt says of it: no blobs, no checksum, no id of a run."""
+    for layer in net.layer:
+        layer.ClearField("blobs")
+    for field in ("checksum", "run"):
+        net.ClearField(field)
 
 
 def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes, list[str], list]:

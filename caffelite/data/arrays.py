@@ -4,21 +4,20 @@ array that is larger than its file.
 Rows are read on request, without a memory map: a mapped file that shrinks would kill the process.
 """
 
-import ast
 import math
 import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from io import FileIO
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError, Where, closed_on_failure
+from . import npy
 from .database import EXACT_LABELS
 from .samples import Check, Samples
 
@@ -81,8 +80,6 @@ def opened(
         return flat[:].reshape(shape, order=order)
 
 
-MOST_HEADER = 1 << 16  # bytes
-MOST_AXES = 32
 # What damaged files raise; RuntimeError: a member with a password, NotImplementedError: packed by a method that Python
 # lacks
 DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, OverflowError)
@@ -91,7 +88,7 @@ DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, Runtime
 def read(path: Path) -> Rows | np.ndarray:
     """The array of a .npy; its rows are read on request. Errors: DAMAGE, MemoryError."""
     with inputs.open_file(path) as file:
-        dtype, shape, order, start = _header(file)
+        dtype, shape, order, start = npy.header(file)
     return opened(path, dtype, start, shape, order)
 
 
@@ -111,7 +108,7 @@ class Packed:
         self._path, self._entry = path, entry
         self._values: np.ndarray | None = None
         with zipfile.ZipFile(path) as archive, archive.open(entry) as file:
-            self.dtype, self.shape, self._order, self._start = _header(file)
+            self.dtype, self.shape, self._order, self._start = npy.header(file)
         needed = self._start + self.dtype.itemsize * math.prod(self.shape)
         if entry.file_size != needed:
             raise ValueError(f'"{entry.filename}" has {entry.file_size} bytes instead of {needed}')
@@ -152,33 +149,6 @@ def of_npz(path: Path, name: str) -> Packed | None:
     with zipfile.ZipFile(path) as archive:
         packed = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
     return Packed(path, packed) if packed else None
-
-
-def _header(file: IO[bytes] | FileIO) -> tuple[np.dtype, tuple[int, ...], Literal["C", "F"], int]:
-    """Type, shape, order and where the numbers start. Errors: ValueError."""
-    magic = file.read(8)
-    if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
-        raise ValueError("not a .npy array")
-    wide = 2 if magic[6] == 1 else 4
-    size = int.from_bytes(file.read(wide), "little")
-    if size > MOST_HEADER:
-        raise ValueError(f"a header of {size} bytes")
-    text = file.read(size)
-    try:
-        header = ast.literal_eval(text.decode("latin1").strip())
-        descr, shape, fortran = header["descr"], header["shape"], header["fortran_order"]
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
-        raise ValueError("a header that is not understood") from None
-    valid = isinstance(shape, tuple) and all(type(side) is int and 0 <= side < 1 << 62 for side in shape)
-    if not valid or len(shape) > MOST_AXES or not isinstance(fortran, bool):
-        raise ValueError(f"the shape {str(shape)[:60]}")
-    try:
-        dtype = np.dtype(descr if isinstance(descr, str) else "V")
-    except (TypeError, ValueError, SyntaxError):
-        raise ValueError(f"the type {str(descr)[:60]}") from None
-    if dtype.hasobject or dtype.itemsize == 0:
-        raise ValueError("objects, not numbers")
-    return dtype, shape, "F" if fortran else "C", 8 + wide + size
 
 
 # The third byte of the file → the type of its numbers.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import inputs
+from .. import file_types, inputs
 from ..errors import CaffeliteError, Locator, Where
 from . import hdf5_reader
 from .draws import Key, permutation
@@ -228,6 +228,7 @@ def rows_of(file: ListedFile, tops: list[str], rows: slice | np.ndarray, top: in
 def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     """Each path of the list with its line; relative to the working directory or, where it is not there, to the list's
     folder."""
+    file_types.refuse_file(listing, but=(file_types.HDF5,))
     try:
         lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
@@ -250,9 +251,10 @@ def look(path: Path, where: Where, tops: list[str]) -> ListedFile:
         inputs.check(path)
         descriptions, names = hdf5_reader.look(path, tops)
     except FileNotFoundError:
-        remedy = "paths count from the working directory, then from the list's folder"
+        remedy = inputs.windows_path(path) or "paths count from the working directory, then from the list's folder"
         raise where.error(f"no file {path}", remedy=remedy) from None
     except (OSError, hdf5_reader.Unreadable) as mistake:
+        file_types.refuse_file(path, but=(file_types.HDF5,))
         raise where.error(f"cannot open {path} as HDF5: {inputs.reason(mistake)}") from None
     shapes, chunks = [], 0
     for top, one in zip(tops, descriptions, strict=True):
@@ -296,6 +298,7 @@ class HDF5Rows:
             try:
                 self.names = hdf5_reader.look(named[0][0], [""])[1]
             except (OSError, hdf5_reader.Unreadable) as mistake:
+                file_types.refuse_file(named[0][0], but=(file_types.HDF5,))
                 what = f"cannot open {named[0][0]} as HDF5: {inputs.reason(mistake)}"
                 raise CaffeliteError(what, where=named[0][1]) from None
         self._files = [look(each, where, self.names) for each, where in named]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import inputs
+from .. import file_types, inputs
 from ..errors import CaffeliteError, Where, closed_on_failure
 
 _BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those of its type
@@ -302,6 +302,7 @@ class Lmdb:
         try:
             if not inputs.check(file).st_size:
                 raise Where(str(path)).error("truncated LMDB", found="0 bytes", remedy=ANEW)
+            file_types.refuse_file(file)
         except OSError as mistake:
             raise Where(str(path)).error(
                 "cannot open the LMDB",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, closed_on_failure
+from ..inputs import windows_path
 from ..layers import REGISTRY
 from ..prototxt import resolve, say_once
 from .draws import below, key, per_sample
@@ -90,7 +91,7 @@ def named_path(name: str, field: str, locate: Locator) -> Path:
     path = resolve(name, locate)
     if not os.path.exists(path):
         command = MADE_BY.get(path.name.split("_")[0])
-        remedy = f"make it with: caffelite dataset {command}" if command else "correct the path"
+        remedy = f"make it with: caffelite dataset {command}" if command else windows_path(name) or "correct the path"
         raise locate.error(f'{field} "{name}" does not exist', field, remedy=remedy)
     return path
 

@@ -1,15 +1,17 @@
 """The transform of an image: augmentation, then mean, crop, mirror and scale in Caffe's order."""
 
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb, inputs
+from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, Locator, Where
 from ..prototxt import resolve
 from ..weights import Damaged, decode_blob
+from . import npy
 from .augmentation import Augmentation, Draws
 from .augmentation.perturbation import Perturbation
 from .draws import Key, below, per_sample
@@ -204,7 +206,8 @@ def channel_means(
 
 
 def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, larger: bool = False) -> np.ndarray:
-    """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape).
+    """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape), or of a .npy file
+    (1×C×H×W, C×H×W, or H×W of a gray one).
 
     shape: what it must have, None for any; larger: than shape will do too. Errors: no such file, no mean file, another
     shape.
@@ -212,12 +215,15 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     where = locate("mean_file")
     file = resolve(path, locate)
     try:
-        values = decode_blob(memoryview(inputs.read(file, inputs.MESSAGE)))
+        data = inputs.read(file, inputs.MESSAGE)
+        file_types.refuse(data, file)
+        values = _npy(data) if data.startswith(b"\x93NUMPY") else decode_blob(memoryview(data))
     except OSError as mistake:
         raise where.error(f'cannot read mean_file "{path}": {mistake.strerror}') from None
     except Damaged as damage:
         what = f"not a mean file: {damage}"
-        raise Where(str(file)).error(what, expected="a binary BlobProto", remedy=f"named at {where}") from None
+        expected = "a binary BlobProto, or a .npy file of numbers"
+        raise Where(str(file)).error(what, expected=expected, remedy=f"named at {where}") from None
     if not np.isfinite(values).all():
         raise Where(str(file)).error("the mean image holds NaN or infinity", remedy=f"named at {where}")
     axes = values.shape
@@ -236,6 +242,19 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
         expected = _times(shape) if shape else "1×C×H×W and as many values"
         raise where.error("the mean does not fit the images", expected=expected, found=found, remedy=remedy)
     return values.reshape(axes[-3:])
+
+
+def _npy(data: bytes) -> np.ndarray:
+    """The array in the bytes of a .npy file, as float32. Errors: Damaged; objects."""
+    try:
+        dtype, shape, order, start = npy.header(io.BytesIO(data))
+        if dtype.kind not in "fiu":
+            raise ValueError(f"values of the type {dtype}")
+        values = np.frombuffer(data, dtype, math.prod(shape), start)
+        values = values.reshape(shape, order=order).astype(np.float32)
+    except (ValueError, OverflowError) as error:
+        raise Damaged(str(error)) from None
+    return values[None] if values.ndim == 2 else values
 
 
 def _times(shape: tuple[int, ...]) -> str:

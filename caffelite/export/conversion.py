@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import inputs
+from .. import file_types, inputs
 from ..errors import CaffeliteError, did_you_mean, reporting
 from ..layers.batch_norm import BatchNorm
 from ..layers.scale_bias import Scale
@@ -70,6 +70,7 @@ def read_tensors(path: Path) -> Tensors:
     """
     with reporting(f"read {path}"):
         data = inputs.read(path, inputs.MESSAGE)
+    file_types.refuse(data, path, but=(file_types.ZIP, file_types.PICKLE))
     try:
         if data[:4] == b"PK\x03\x04":
             return _torch(data)

@@ -10,6 +10,7 @@ from ..data.draws import key
 from ..data.mixup import mixes
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
+from ..inputs import windows_path
 from ..layers import REGISTRY, Shape, batch_messages
 from ..layers.base.facets import Compares
 from ..layers.base.feeding import feeding_type, is_input, make_input
@@ -148,7 +149,8 @@ class Feeds:
         name, at = spec.transform_param.mean_file, locate.at("transform_param")
         if not name or os.path.exists(prototxt.resolve(name, at)):
             return None
-        return at.error(f'mean_file "{name}" does not exist', "mean_file", remedy="correct the path")
+        remedy = windows_path(name) or "correct the path"
+        return at.error(f'mean_file "{name}" does not exist', "mean_file", remedy=remedy)
 
     def _stand_in(
         self,

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb, inputs, prototxt
+from .. import caffelite_pb2 as pb, file_types, inputs, prototxt
 from ..errors import CaffeliteError, Details, Locator, Mistakes, Where, quoted
 from ..layers.base import unknown_types
 from ..prototxt import forks
@@ -124,7 +124,9 @@ def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
 
 
 def _text(path: str) -> str:
-    text = prototxt.decoded(inputs.read(path, inputs.TEXT), path)
+    data = inputs.read(path, inputs.TEXT)
+    file_types.refuse(data, path)
+    text = prototxt.decoded(data, path)
     if "\0" in text:
         raise ValueError("binary")
     return text

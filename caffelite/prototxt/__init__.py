@@ -4,6 +4,7 @@ from .files import (
     Document,
     Tolerate,
     decoded,
+    encoding,
     is_label_map,
     label_map,
     mistaken,
@@ -21,6 +22,7 @@ from .files import (
 __all__ = [
     "Document",
     "decoded",
+    "encoding",
     "Tolerate",
     "is_label_map",
     "label_map",

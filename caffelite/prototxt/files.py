@@ -5,6 +5,7 @@ pass, each with file:line:column. Its Locator gives the position of later errors
 layer type). It accepts the same files as Caffe's protobuf, and reads them as equal messages.
 """
 
+import codecs
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
-from .. import caffelite_pb2 as pb, inputs
+from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, Locator, Where, did_you_mean, quoted
 from . import forks
 from .textformat import Reader, shown, without_strange_comments
@@ -25,6 +26,7 @@ from .upgrade import upgrade_net, upgrade_solver
 
 log = logging.getLogger("caffelite")
 Tolerate = Callable[[Message, Reader], None]
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how the text of PowerShell's > begins
 
 
 @dataclass
@@ -98,6 +100,7 @@ def read_message(
     """Reads a file as a message of the type. Raises a CaffeliteError that names every mistake; tolerate: see
     ``parse``."""
     data, file = _read(path, named_at), str(path)
+    file_types.refuse(data, path)
     if re.search(rb"[\0-\x08\x0e-\x1f]", data) and message_type is pb.NetParameter:
         try:
             message = message_type.FromString(data)
@@ -113,9 +116,16 @@ def read_message(
     return parse(decoded(data, file), message_type, file, tolerate)
 
 
+def encoding(data: bytes) -> str:
+    """The encoding of a prototxt by the byte order mark that it may begin with."""
+    return "utf-16" if data.startswith(UTF16) else "utf-8-sig"
+
+
 def decoded(data: bytes, file: str) -> str:
-    """The text of a prototxt in UTF-8. In comments, which are skipped, other bytes become question marks. Errors: a
-    CaffeliteError for such a byte elsewhere."""
+    """The text of a prototxt in UTF-8, or in UTF-16 with the mark by which Windows shows it. In comments, which are
+    skipped, other bytes become question marks. Errors: a CaffeliteError for such a byte elsewhere."""
+    if encoding(data) == "utf-16":
+        return data.decode("utf-16", "replace")
     text = without_strange_comments(data.decode("utf-8-sig", "surrogateescape"))
     if other := re.search("[\udc80-\udcff]", text):
         where, byte = Where(file, *place(text, other.start())), ord(other.group()) - 0xDC00
@@ -198,8 +208,8 @@ def _read(path: str | Path, named_at: Where | None) -> bytes:
         return inputs.read(path, inputs.MESSAGE)
     except FileNotFoundError:
         folder = Path(path).parent
-        near = None
-        if folder.is_dir() and os.access(folder, os.R_OK):
+        near = inputs.windows_path(path)
+        if not near and folder.is_dir() and os.access(folder, os.R_OK):
             near = did_you_mean(Path(path).name, os.listdir(folder))
         raise CaffeliteError(f"cannot read {path}: no such file", where=named_at, remedy=near) from None
     except IsADirectoryError:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from .. import caffelite_pb2 as pb, inputs
+from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError
 from . import hdf5
 
@@ -406,9 +406,12 @@ def encode_hdf5_net(blobs: Iterable[tuple[str, Sequence[Blob]]], run: pb.RunOrig
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The bytes of a regular file. Errors: CaffeliteError."""
+    """The bytes of a regular file of Caffe's. Errors: CaffeliteError; also where it is a web page, an archive or the
+    like."""
     try:
-        return inputs.read(path)
+        data = inputs.read(path)
     except OSError as error:
         why = inputs.reason(error)
         raise CaffeliteError(f"cannot read {path}: {why[0].lower()}{why[1:]}") from None
+    file_types.refuse(data, path, but=(file_types.HDF5,))
+    return data

@@ -187,3 +187,28 @@ def test_files_that_are_not_there(call, tmp_path):
     assert "no such file" in call("upgrade", tmp_path / "in", tmp_path / "out").err
     (tmp_path / "in").write_text(V1)
     assert "cannot write" in call("upgrade", tmp_path / "in", tmp_path / "no folder" / "out").err
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["modern", "V1"])
+def test_the_text_of_a_caffemodel(call, in_tmp_path, old):
+    """Its net, without the weights, as the text that it was trained with."""
+    net = text_format.Parse(V1 if old else MODERN, pb.NetParameter())
+    layer = net.layers[0] if old else net.layer[1]
+    layer.blobs.append(blob(*range(96), shape={"dim": [2, 48]}))
+    body = net.SerializeToString()
+    (in_tmp_path / "x.caffemodel").write_bytes(body if old else weights.sealed(body))
+    assert call("upgrade", "x.caffemodel", "x.prototxt").status == 0
+    text = (in_tmp_path / "x.prototxt").read_text()
+    assert text_format.Parse(text, pb.NetParameter()) == text_format.Parse(MODERN, pb.NetParameter())
+
+
+def test_a_net_has_no_weights_for_a_caffemodel(call, in_tmp_path):
+    (in_tmp_path / "x.prototxt").write_text(MODERN)
+    assert "x.prototxt has no weights" in call("upgrade", "x.prototxt", "x.caffemodel").refused.err
+    assert not (in_tmp_path / "x.caffemodel").exists()
+
+
+def test_blobs_in_the_text_of_a_net_stay(upgrade):
+    """They are what its weights start from."""
+    _, out = upgrade(MODERN.replace("num_output: 2 }", "num_output: 2 } blobs { data: [1, 2] shape { dim: 2 } }"))
+    assert text_format.Parse(out.decode(), pb.NetParameter()).layer[1].blobs[0].data == [1, 2]

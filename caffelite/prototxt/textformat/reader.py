@@ -8,9 +8,22 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
+from ... import caffelite_pb2 as pb, inputs
 from ...errors import CaffeliteError, Collector, Further, Where
 from .. import forks
-from .values import VALUES, Field, Fields, ForkValue, Wrong, enumeration, fields_of, meant, reads, shown, wanted
+from .values import (
+    MODERN,
+    VALUES,
+    Field,
+    Fields,
+    ForkValue,
+    Wrong,
+    fields_of,
+    meant,
+    shown,
+    wanted,
+    without_quotes,
+)
 
 MOST_REPORTED = 100  # mistakes in a message; a file of prose would give thousands
 TOKEN = re.compile(
@@ -25,6 +38,15 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 END = ""
+DRIVE = re.compile(r"""["'][A-Za-z]:\\(?!\\)""")  # the start of a path of Windows, as in "C:\train"
+STRANGE = (
+    ("“”‘’„«»`", "strings have straight quotes"),
+    ("\ufeff", "it is a byte order mark, as where files with one were joined; remove it"),
+    (
+        "\xa0\u2002\u2003\u2009\u200b\u202f\u3000",
+        "a space of another kind, as web pages have them; write a blank",
+    ),
+)
 STOPS = {"}", ">", "]", ";", ",", END}
 OPENERS = {"{": "}", "<": ">"}
 BRACKETS = {**OPENERS, "[": "]"}
@@ -87,7 +109,7 @@ class Tokens:
         elif kind == "remark":
             self.mistake_at(position, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
         else:
-            remedy = "strings have straight quotes" if token in "“”‘’„«»`" else None
+            remedy = next((remedy for characters, remedy in STRANGE if token in characters), None)
             self.mistake_at(position, f"unexpected character {shown(token)}", remedy=remedy)
         self.broken.add(position[0])
 
@@ -343,7 +365,9 @@ class Reader(Tokens):
         remedy, descriptor = None, message.DESCRIPTOR
         if len(self.mistakes) < MOST_REPORTED:
             outward = next((n for n, block in enumerate(reversed(self.open)) if name in block.fields.by_name), 0)
-            if outward:
+            if descriptor.name == "V1LayerParameter" and name in pb.LayerParameter.DESCRIPTOR.fields_by_name:
+                remedy = f"write {MODERN}"
+            elif outward:
                 remedy = f'{self.open[-1 - outward].fields.message} has it: close "{self.open[-outward].name}" first'
             else:
                 kind = getattr(message, "type", "")
@@ -474,7 +498,7 @@ class Reader(Tokens):
         data = b""
         while self.kinds[self.at] == "string":
             token = self.texts[self.at]
-            data += self.unescape(self.at) if "\\" in token else token[1:-1].encode()
+            data += self.unescape(self.at, field.name != "param_str") if "\\" in token else token[1:-1].encode()
             self.at += 1
         if field.kind == "bytes":
             return data
@@ -483,12 +507,16 @@ class Reader(Tokens):
         except UnicodeDecodeError:
             raise Wrong("text in UTF-8" if field.kind == "string" else wanted(field)) from None
         if field.kind != "string":
-            meant = enumeration(field).values_by_name if field.kind == "enum" else [text] if reads(field, text) else []
-            raise Wrong(wanted(field), "write it without quotes" if text in meant else None)
+            raise Wrong(wanted(field), without_quotes(field, text))
         return text
 
-    def unescape(self, at: int) -> bytes:
+    def unescape(self, at: int, path: bool) -> bytes:
+        """path: whether the string may be one."""
         token = self.texts[at]
+        if path and DRIVE.match(token):
+            what = "a path of Windows, whose backslashes are escapes here"
+            self.mistake_at(self.lines[at], what, remedy=inputs.WINDOWS_PATH)
+            return token[1:-1].encode()
         parts, last = [], 1
         for match in ESCAPE.finditer(token, 1, len(token) - 1):
             octal, hexadecimal, short, long, letter = match.groups()
@@ -504,6 +532,7 @@ class Reader(Tokens):
                 self.mistake_at(
                     self.position_of(self.starts[at] + match.start()),
                     f"unknown escape {shown(match.group(), quote='')} in a string",
+                    remedy=f"{inputs.WINDOWS_PATH}; a backslash itself is \\\\",
                 )
             elif letter:
                 parts.append(ESCAPED[letter])

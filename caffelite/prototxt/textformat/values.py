@@ -10,6 +10,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from ... import caffelite_pb2 as pb
 from ...errors import did_you_mean
 from .. import forks
+from ..dialects import modern_type
 
 INTEGER = re.compile(r"0|[1-9][0-9]{0,39}|0[0-7]{1,39}|0[xX][0-9A-Fa-f]{1,39}")
 DECIMAL = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fF]?")
@@ -172,7 +173,24 @@ def range_of(field: Field) -> str:
 
 
 def quotes(field: Field, text: str) -> str | None:
+    if field.name == "type" and text in pb.V1LayerParameter.LayerType.keys():  # noqa: SIM118  # it is an enum
+        text = modern_type(text)
     return f'write "{text}"' if field.kind == "string" and len(text) < 60 else None
+
+
+def without_quotes(field: Field, text: str) -> str | None:
+    """The remedy for a string in place of a value of another kind."""
+    enum = field.enum
+    if enum and text in enum.values_by_name or not enum and reads(field, text):
+        return "write it without quotes"
+    if enum is None or enum.full_name != pb.V1LayerParameter.LayerType.DESCRIPTOR.full_name:
+        return None
+    old = next((name for name in enum.values_by_name if modern_type(name) == text), None)
+    return f"write type: {old}, or {MODERN}" if old else f"write {MODERN}{OLD_INPUT if text == 'Input' else ''}"
+
+
+MODERN = 'layer { type: "Name" } in place of layers { type: NAME }, for all layers'
+OLD_INPUT = '; or for this one input: "data" and four lines input_dim: outside of layers'
 
 
 def reads(field: Field, text: str) -> bool:
