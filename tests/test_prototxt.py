@@ -237,7 +237,7 @@ WRONG = [
         "layer { name: 'abc }\nlayer { name: 'b' }",
         "n:1:15: unterminated string; expected a closing ' on the same line, found 'abc }",
     ),
-    (r'name: "a\qb"', r"n:1:9: unknown escape \q in a string"),
+    (r'name: "a\qb"', r"n:1:9: unknown escape \q in a string; write / instead of \ in paths"),
     (r'name: "\777"', r"n:1:8: unknown escape \777 in a string"),
     (r'name: "\ud800"', r"n:1:8: unknown escape \ud800 in a string"),
     ("name: “LeNet”", 'n:1:7: unexpected character "“"; strings have straight quotes'),

@@ -532,7 +532,7 @@ class Reader(Tokens):
                 self.mistake_at(
                     self.position_of(self.starts[at] + match.start()),
                     f"unknown escape {shown(match.group(), quote='')} in a string",
-                    remedy=f"{inputs.WINDOWS_PATH}; a backslash itself is \\\\",
+                    remedy=inputs.WINDOWS_PATH if letter else None,
                 )
             elif letter:
                 parts.append(ESCAPED[letter])
