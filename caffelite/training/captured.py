@@ -7,6 +7,7 @@ from .. import caffelite_pb2 as pb
 from .iteration import Iteration
 from .requests import Agreement
 from .state import PENDING_LOSSES, TrainingState
+from .trigger import next_after
 
 log = logging.getLogger("caffelite")
 
@@ -72,12 +73,15 @@ class CapturedIterations:
             or self._state.plateau
         ):
             return 0
-        left = [end - at, PENDING_LOSSES - 1 - losses.pending]
-        left += [p.display - at % p.display if at % p.display else 0] if p.display else []
-        left += [p.test_interval - at % p.test_interval] if p.test_interval else []
-        left += [p.snapshot - 1 - at % p.snapshot] if p.snapshot else []
-        most = min(*left, 1 if self._iteration.reducer else self._net.ahead)
-        return 1 << most.bit_length() - 1 if most > 0 else 0
+        most = min(
+            end - at,
+            PENDING_LOSSES - 1 - losses.pending,
+            next_after(p.display, at - 1) - at,  # one that is displayed runs eagerly
+            next_after(p.test_interval, at) - at,
+            next_after(p.snapshot, at) - 1 - at,  # the last one before a snapshot too
+            1 if self._iteration.reducer else self._net.ahead,
+        )
+        return 1 << int(most).bit_length() - 1 if most > 0 else 0
 
     def _parts_capture(self) -> bool:
         """Whether iterations of a net in parts can be captured.

@@ -33,6 +33,7 @@ from .optim.rates import Schedule
 from .optim.updates import Updater
 from .requests import Agreement, Requests
 from .state import PENDING_LOSSES, TrainingState
+from .trigger import due
 
 log = logging.getLogger("caffelite")
 
@@ -162,8 +163,8 @@ class Trainer:
     def _run_eagerly(self) -> int:
         """Runs one iteration; 0 where it restored an earlier state."""
         state, iteration, hooks, p = self.state, self.train_step, self.hooks, self.p
-        state.displays = bool(p.display) and state.iteration % p.display == 0
-        snapshot_next = bool(p.snapshot) and (state.iteration + 1) % p.snapshot == 0
+        state.displays = due(p.display, state.iteration)
+        snapshot_next = due(p.snapshot, state.iteration + 1)
         state.inspected = state.displays or snapshot_next or state.losses.pending + 1 == PENDING_LOSSES
         self.net.clear_loss()
         state.start.record()

@@ -13,6 +13,7 @@ from ..iteration import Iteration
 from ..optim.clipping import Clipping
 from ..optim.rates import Schedule
 from ..state import TrainingState
+from ..trigger import due
 from .hook import Hook, Observers, Outputs
 
 log = logging.getLogger("caffelite")
@@ -80,7 +81,7 @@ class Display(Hook):
     def finished(self, state: TrainingState) -> None:
         """Displays the loss after the last update, of one more batch."""
         net, dev = self._iteration.net, self._iteration.net.dev
-        if not self._p.display or state.iteration % self._p.display:
+        if not due(self._p.display, state.iteration):
             return
         net.clear_loss()
         self._iteration.forward(state.iteration)

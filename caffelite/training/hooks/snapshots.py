@@ -9,6 +9,7 @@ from ..checkpoint.checkpoints import Checkpoints
 from ..requests import Agreement
 from ..state import TrainingState
 from ..statistics import average_statistics
+from ..trigger import due
 from .hook import Hook, LossReports
 
 
@@ -32,13 +33,14 @@ class Snapshots(Hook):
 
     def after_iteration(self, state: TrainingState) -> None:
         requested = self._agreement.take_snapshot()
-        if requested or self._agreement.stop or (self._p.snapshot and state.iteration % self._p.snapshot == 0):
+        if requested or self._agreement.stop or due(self._p.snapshot, state.iteration):
             self.write(state)
 
     def finished(self, state: TrainingState) -> None:
         """A run that ends before max_iter writes a snapshot too."""
-        written = self._p.snapshot and state.iteration % self._p.snapshot == 0
-        if not written and (self._p.snapshot_after_train or state.iteration < self._p.max_iter):
+        if not due(self._p.snapshot, state.iteration) and (
+            self._p.snapshot_after_train or state.iteration < self._p.max_iter
+        ):
             self.write(state)
 
     def write(self, state: TrainingState) -> None:

@@ -12,6 +12,7 @@ from ..optim.average import Average
 from ..requests import Agreement
 from ..state import TrainingState
 from ..statistics import average_statistics
+from ..trigger import due
 from .hook import Hook
 
 log = logging.getLogger("caffelite")
@@ -42,13 +43,13 @@ class Testing(Hook):
         self._weights_fail = weights_fail
 
     def before_iteration(self, state: TrainingState) -> bool:
-        if self._interval and state.iteration % self._interval == 0 and (state.iteration or self._at_start):
+        if due(self._interval, state.iteration) and (state.iteration or self._at_start):
             self.test(state)
             return self._agreement.stop or self._over(state)
         return False
 
     def finished(self, state: TrainingState) -> None:
-        if self._interval and state.iteration % self._interval == 0:
+        if due(self._interval, state.iteration):
             self.test(state)
 
     def test(self, state: TrainingState) -> None:
