@@ -102,7 +102,7 @@ class Jobs:
         earlier = job.read(item[0].run_folder)
         if not earlier or earlier.state not in job.PENDING:
             return None
-        if not earlier.accepted:  # its process was killed before it began, and that session with it
+        if not earlier.accepted:  # nobody starts it
             self._cancel(earlier)
             return None
         return earlier

@@ -1,5 +1,6 @@
 """Which jobs a scheduler starts: those that this user added, as they were added, within their bounds, once."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -123,6 +124,37 @@ def test_a_job_starts_once(root, scheduler):
     assert not scheduler.step()
     assert not edit.find(root, added.id).accepted
     assert not list((state.folder() / "jobs").glob(f"{added.id}*"))
+
+
+@pytest.mark.parametrize("moment", ["before the process", "with the process"])
+def test_a_job_whose_start_was_killed_has_crashed(root, tmp_path, moment):
+    """Its scheduler, and its process if there was one, are killed between the record of the start and the first that
+    the process writes; the job is the user's own, it is not started twice, and may be added again."""
+    added = edit.add(root, ["models"])
+    kill = f"""
+import os, signal, sys
+from contextlib import closing
+from caffelite.runs.queue import local, process
+from caffelite.runs.queue.scheduler import Scheduler
+popen = process.subprocess.Popen
+def start(*words, **options):
+    if {moment == "with the process"}:
+        child = popen([sys.executable, "-c", "import time; time.sleep(99)"], **options)
+        os.kill(child.pid, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+process.subprocess.Popen = start
+with closing(Scheduler(".", local.Local(local.Slots(cpu=1)))) as scheduler:
+    scheduler.step()
+"""
+    assert subprocess.run([sys.executable, "-c", kill], cwd=root).returncode == -9
+    seen = edit.find(root, added.id)
+    assert (seen.state, seen.accepted) == (job.KILLED, True) and "ended at its start" in seen.reason
+    with closing(Scheduler(root, Local(Slots(cpu=1)))) as second:
+        assert not second.step() and second.idle()
+        assert edit.find(root, added.id) == dataclasses.replace(seen, ended=edit.find(root, added.id).ended)
+        assert not list((state.folder() / "jobs").glob(f"{added.id}*"))
+        again = edit.add(root, ["models"])
+        assert run(second, root, again.id).state == job.FINISHED
 
 
 def test_an_accepted_job_starts(root, scheduler):

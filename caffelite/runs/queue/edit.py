@@ -336,7 +336,11 @@ def _record_kill(killed: Job) -> None:
 
 
 def settle(ended: Job) -> None:
-    """Records for the run registry that the process of a run ended before its first session."""
+    """Records the end of a job whose process did not, and for the run registry that the process of a run ended before
+    its first session."""
+    if not ended.started:
+        with suppress(OSError):
+            job.record_end(ended.folder, ended.id, ended.state, ended.reason)
     job.forget_accepted(ended.id)
     if ended.is_run:
         with suppress(CaffeliteError, OSError):

@@ -6,8 +6,8 @@ The folder of a job that trains is its run folder; the folder of another job is 
 job that was submitted to SLURM is what SLURM says (slurm_jobs.py).
 
 A folder of jobs may be written by others. So a record of each job that this user added is in the user's own folder
-(`runs/state.py`) until the job starts, and a scheduler starts a job only where job.json says what that record says;
-what a job may do, and its texts, are in the record alone.
+(`runs/state.py`), and a scheduler starts a job only where job.json says what that record says; what a job may do, and
+its texts, are in the record alone. When the job starts its record gets another name, until the end is recorded.
 """
 
 import dataclasses
@@ -40,16 +40,25 @@ def write_accepted(id: str, identity: dict[str, Any], bounds: Bounds, texts: Tex
     with reporting(f"write into {folder}", state.REMEDY):
         if texts is not None:
             files.write_json(folder / f"{id}.texts.json", dataclasses.asdict(texts))
+        _begun_file(id).unlink(missing_ok=True)
         files.write_json(folder / f"{id}.json", {**identity, "bounds": bounds.to_json()})
 
 
 def accepted_bounds(id: str, identity: dict[str, Any]) -> Bounds | None:
     """The bounds of a job that this user added, which has not started; None for any other job."""
-    record = stored.read(state.folder() / STATE_FOLDER / f"{id}.json", stored.ANY)
+    return _bounds(state.folder() / STATE_FOLDER / f"{id}.json", identity)
+
+
+def _bounds(file: Path, identity: dict[str, Any]) -> Bounds | None:
+    record = stored.read(file, stored.ANY)
     bounds = record.pop("bounds", None)
     if not stored.fits(bounds, STORED) or _canonical(record) != _canonical(identity):
         return None
     return Bounds.from_json(bounds)
+
+
+def _begun_file(id: str) -> Path:
+    return state.folder() / STATE_FOLDER / f"{id}.begun.json"
 
 
 def _canonical(content: dict[str, Any]) -> str:
@@ -63,13 +72,13 @@ def texts_file(id: str) -> Path | None:
 
 
 def begin_accepted(id: str) -> None:
-    """Removes the record of a job that starts: it cannot start a second time. Errors: OSError."""
-    (state.folder() / STATE_FOLDER / f"{id}.json").unlink()
+    """Renames the record of a job that starts: it cannot start a second time. Errors: OSError."""
+    os.rename(state.folder() / STATE_FOLDER / f"{id}.json", _begun_file(id))
 
 
 def forget_accepted(id: str) -> None:
     """Removes what is left of a job that has ended."""
-    for name in (f"{id}.json", f"{id}.texts.json"):
+    for name in (f"{id}.json", f"{id}.begun.json", f"{id}.texts.json"):
         with suppress(OSError):
             (state.folder() / STATE_FOLDER / name).unlink()
 
@@ -207,6 +216,8 @@ def read(folder: Path) -> Job | None:
     queued = dataclasses.replace(queued, **_state(folder, queued.id, held))
     if queued.state != QUEUED or queued.bounds() is not None:
         return queued
+    if _bounds(_begun_file(queued.id), queued.identity) is not None:
+        return dataclasses.replace(queued, **_begun(folder, queued.id))
     reason = f"this user did not add it; if you trust its command: caffelite queue accept {queued.id}"
     return dataclasses.replace(queued, accepted=False, reason=reason)
 
@@ -227,6 +238,16 @@ def _state(folder: Path, id: str, held: bool, submission: Submission | None = No
     if not process:
         return {}
     return _end(process)
+
+
+def _begun(folder: Path, id: str) -> dict[str, Any]:
+    """The fields of a job that had begun after its files were read."""
+    held = lock.is_held(folder, files.JOB_LOCK)
+    if fields := _state(folder, id, held):
+        return fields
+    return (
+        {"state": RUNNING} if held else {"state": KILLED, "reason": "its process and its scheduler ended at its start"}
+    )
 
 
 def _end(process: dict[str, Any]) -> dict[str, Any]:

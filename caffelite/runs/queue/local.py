@@ -82,7 +82,7 @@ class Local(Engine):
             del self._children[id]
             ended = job.read(folder)
             if ended and ended.id == id and not ended.ended:
-                state = job.FAILED if ended.state == job.QUEUED and status >= 0 else job.KILLED
+                state = job.FAILED if not ended.started and status >= 0 else job.KILLED
                 with suppress(OSError):
                     job.record_end(folder, id, state, f"its process ended with status {status}", status)
                 ended = job.read(folder)

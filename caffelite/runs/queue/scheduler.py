@@ -55,7 +55,7 @@ class Scheduler:
         states = {each.id: each.state for each in known}
         every = [each for each in known if each.state not in job.PENDING or self._serves(each)]
         for each in every:
-            if each.state == job.KILLED and each.id not in self._settled:
+            if each.state == job.KILLED and each.id not in self._settled and each.id not in self.children:
                 self._settled.add(each.id)
                 edit.settle(each)
         self._engine.look(every)
