@@ -1512,9 +1512,13 @@ class EltwiseParameter(_message.Message):
         PROD: _ClassVar[EltwiseParameter.EltwiseOp]
         SUM: _ClassVar[EltwiseParameter.EltwiseOp]
         MAX: _ClassVar[EltwiseParameter.EltwiseOp]
+        DIV: _ClassVar[EltwiseParameter.EltwiseOp]
+        MIN: _ClassVar[EltwiseParameter.EltwiseOp]
     PROD: EltwiseParameter.EltwiseOp
     SUM: EltwiseParameter.EltwiseOp
     MAX: EltwiseParameter.EltwiseOp
+    DIV: EltwiseParameter.EltwiseOp
+    MIN: EltwiseParameter.EltwiseOp
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     COEFF_FIELD_NUMBER: _ClassVar[int]
     STABLE_PROD_GRAD_FIELD_NUMBER: _ClassVar[int]
@@ -1904,7 +1908,7 @@ class ReductionParameter(_message.Message):
     def __init__(self, operation: _Optional[_Union[ReductionParameter.ReductionOp, str]] = ..., axis: _Optional[int] = ..., coeff: _Optional[float] = ...) -> None: ...
 
 class ReLUParameter(_message.Message):
-    __slots__ = ("negative_slope", "engine", "relu6")
+    __slots__ = ("negative_slope", "engine", "relu6", "maximum", "minimum")
     class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         DEFAULT: _ClassVar[ReLUParameter.Engine]
@@ -1916,10 +1920,14 @@ class ReLUParameter(_message.Message):
     NEGATIVE_SLOPE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     RELU6_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    MINIMUM_FIELD_NUMBER: _ClassVar[int]
     negative_slope: float
     engine: ReLUParameter.Engine
     relu6: bool
-    def __init__(self, negative_slope: _Optional[float] = ..., engine: _Optional[_Union[ReLUParameter.Engine, str]] = ..., relu6: bool = ...) -> None: ...
+    maximum: float
+    minimum: float
+    def __init__(self, negative_slope: _Optional[float] = ..., engine: _Optional[_Union[ReLUParameter.Engine, str]] = ..., relu6: bool = ..., maximum: _Optional[float] = ..., minimum: _Optional[float] = ...) -> None: ...
 
 class ReshapeParameter(_message.Message):
     __slots__ = ("shape", "axis", "num_axes", "pixelshuffler")

@@ -74,7 +74,7 @@ ImageDataParameter: has_label ignore_label label_names label_type mean_value new
   use_temporal_jitter
 PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth kernel_l kernel_shape more_kernel_size more_pad
   more_stride pad_b pad_l pad_r pad_shape pad_t stride_l stride_shape temporal_stride
-ReLUParameter: relu6
+ReLUParameter: maximum minimum relu6
 V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_param interp_param mat_write_param
   multi_stage_meanfield_param padding_param seg_accuracy_param softmaxloss_param unique_label_param unpooling_param
 BNParameter: bn_mode decay moving_average scale_filler shift_filler use_history_in_test var_eps
@@ -189,6 +189,7 @@ UpsampleParameter WarpParameter
 YoloDetectionOutputParameter Yolov3DetectionOutputParameter Yolov3Parameter
 """.split()  # BBoxSampler is the forks' Sampler, whose name is an enum here
 FORK_VALUES = enums("""
+EltwiseParameter.EltwiseOp: DIV=3 MIN=4
 LossParameter.NormalizationMode: PRE_FIXED=8000
 PoolingParameter.PoolMethod: AVE_EXC_PAD=3 AVE_TF=3
 """)  # PRE_FIXED: 3, Intel's number, is NONE here; the means are of Synopsys Caffe

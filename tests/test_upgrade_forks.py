@@ -112,6 +112,30 @@ def test_bn_of_segstereo():
         expect(text, text)
 
 
+def test_normalize_of_crn():
+    """In a net with its other types it learns no scale; elsewhere it is SSD's."""
+    text = 'layer { type: "Netvlad" } layer { name: "n" type: "Normalize" top: "n" }'
+    expect(text, text.replace('"Normalize" top: "n"', '"Intranorm" top: "n" intranorm_param { cluster_num: 1 }'))
+    for same in ('layer { type: "Normalize" }', text.replace('"Normalize"', '"Normalize" norm_param { }')):
+        expect(same, same)
+
+
+def test_types_and_bounds_of_synopsys():
+    expect(
+        'layer { type: "SeLU" } layer { type: "SeLUDropout" selu_dropout_param { dropout_ratio: 0.2 } }',
+        'layer { type: "SeLu" } layer { type: "SeLuDropout" selu_dropout_param { dropout_ratio: 0.2 } }',
+    )
+    word = expect(
+        'layer { type: "ReLU" relu_param { maximum: 4 } } layer { type: "ReLU" relu_param { minimum: 1 relu6: true } }'
+        'layer { type: "ReLU" relu_param { minimum: -1 negative_slope: 0.5 } }',
+        """layer { type: "Clip" clip_param { min: 0 max: 4 } } layer { type: "Clip" clip_param { min: 1 max: 6 } }
+        layer { type: "ReLU" relu_param { negative_slope: 0.5 } }""",
+    )
+    assert word("layer", 0, "clip_param", "max") == "4"
+    leaky = 'layer { name: "r" type: "ReLU" relu_param { maximum: 4 negative_slope: 0.5 } }'
+    assert 'layer "r" (ReLU): bounds and negative_slope' in error(leaky)
+
+
 def test_mistakes_of_pads_by_side():
     """A type without them does not pass over them either."""
     fields = "convolution_param { kernel_size: 3 pad_l: 1 }"

@@ -11,6 +11,7 @@ from .base.image_layout import ImageLayout
 from .base.layer import Shape, register
 
 ELTWISE = pb.EltwiseParameter
+SELECTS = {ELTWISE.MAX: ">", ELTWISE.MIN: "<"}  # the comparison that the selected bottom fulfils
 
 
 @register
@@ -18,12 +19,14 @@ ELTWISE = pb.EltwiseParameter
 @Coordinates("same")
 class Eltwise(Fusing, ImageLayout):
     """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX,
-    for which coeff has no effect.
+    for which coeff has no effect, MIN, or DIV x_0 / x_1.
 
     x_i, y (N, ...). The slope of PROD multiplies the other bottoms; with stable_prod_grad: false it is y / x_i, no
-    number at 0. MAX sends its gradient to the bottom that was the largest; of equals, to the second of the first two,
-    then to the earliest. As in Caffe, but a NaN is the largest of all. Caffe takes two bottoms or more; one, times its
-    coeff, as in lmb-freiburg/flownet2.
+    number at 0. MAX sends its gradient to the bottom that was the largest, MIN to the smallest; of equals, to the
+    second of the first two, then to the earliest. As in Caffe, but a NaN is the largest and the smallest of all. Caffe
+    takes two bottoms or more; one, times its coeff, as in lmb-freiburg/flownet2; MIN and DIV as in
+    foss-for-synopsys-dwc-arc-processors/synopsys-caffe. Errors: DIV of other than two bottoms, coeff for another than
+    SUM and MAX.
     """
 
     field = "eltwise_param"
@@ -34,7 +37,9 @@ class Eltwise(Fusing, ImageLayout):
 
     def setup(self) -> None:
         count, coeffs = len(self.spec.bottom), len(self.p.coeff)
-        if coeffs and self.p.operation == ELTWISE.PROD:
+        if self.p.operation == ELTWISE.DIV and count != 2:
+            raise self.error("DIV needs two bottoms", "operation", found=count)
+        if coeffs and self.p.operation in (ELTWISE.PROD, ELTWISE.DIV, ELTWISE.MIN):
             raise self.error("takes coeff for SUM only", "coeff", 0)
         if coeffs and self.p.operation == ELTWISE.MAX:
             what = f'layer "{self.spec.name}" (Eltwise): coeff has no effect with operation MAX'
@@ -60,7 +65,9 @@ class Eltwise(Fusing, ImageLayout):
 
     @property
     def backward_reads_tops(self) -> bool:
-        return self.operation == ELTWISE.MAX or (self.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
+        return self.operation in (*SELECTS, ELTWISE.DIV) or (
+            self.operation == ELTWISE.PROD and not self.p.stable_prod_grad
+        )
 
     def passes_gradient(self, index: int) -> bool:
         """Whether a bottom's gradient equals the top's; where both share an array, backward writes nothing."""
@@ -81,8 +88,12 @@ class Eltwise(Fusing, ImageLayout):
                 self._map(dev, Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy")))
                 for i in range(len(names))
             ]
+        elif self.operation == ELTWISE.DIV:
+            self._y = self._map(dev, Formula("x0 / x1", names))
+            self._dx = [self._map(dev, Formula(t, (*names, "y", "dy"))) for t in ("dy / x1", "-dy * y / x1")]
         else:
-            self._y = self._map(dev, Formula("where(a > b, a, where(a == a, b, a))", ("a", "b")))
+            compare = SELECTS[self.operation]
+            self._y = self._map(dev, Formula(f"where(a {compare} b, a, where(a == a, b, a))", ("a", "b")))
             self._dx = [self._map(dev, Formula(self._wins(i), (*names, "y", "dy"))) for i in range(len(names))]
 
     def _map(self, dev: Device, formula: Formula, **constants: float):
@@ -91,16 +102,15 @@ class Eltwise(Fusing, ImageLayout):
     def _others(self, names: tuple[str, ...], i: int) -> str:
         return " * ".join(n for n in names if n != names[i]) if self.p.stable_prod_grad else f"(y / {names[i]})"
 
-    @staticmethod
-    def _wins(i: int) -> str:
-        """dy where bottom i is the one that MAX took: none that goes before it is as large."""
-        text = f"where(x{i} == y, dy, 0)"
+    def _wins(self, i: int) -> str:
+        """dy where bottom i is the one that MAX or MIN took: none that goes before it has this value."""
+        text, compare = f"where(x{i} == y, dy, 0)", SELECTS[self.operation]
         for earlier in {0: [1], 1: []}.get(i, range(i)):
-            text = f"where(x{earlier} < y, {text}, 0)"
+            text = f"where(y {compare} x{earlier}, {text}, 0)"
         return text
 
     def forward(self, x: list, y: list) -> None:
-        if self.operation != ELTWISE.MAX:
+        if self.operation not in SELECTS:
             self._y(*x, y[0])
             return
         self._y(x[0], x[1], y[0])

@@ -228,8 +228,10 @@ def eltwise(w: Writer, node: Node, x: list[str], _) -> list[str]:
             w.add("Mul", [name, w.scalar(c)]) if c != 1 else name
             for name, c in zip(x, p.coeff or [1] * len(x), strict=True)
         ]
-    if p.operation == kinds.MAX:
-        return [w.add("Max", x)]
+    if p.operation in (kinds.MAX, kinds.MIN):
+        return [w.add("Max" if p.operation == kinds.MAX else "Min", x)]
+    if p.operation == kinds.DIV:
+        return [w.add("Div", x)]
     y = x[0]
     for other in x[1:]:
         y = w.add("Add" if p.operation == kinds.SUM else "Mul", [y, other])

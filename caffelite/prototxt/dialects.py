@@ -78,12 +78,17 @@ LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_fille
 # Synopsys's: layers that may have pads by side, and the message of these
 CONVOLUTIONS = "Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution"
 PADDED = {**dict.fromkeys(CONVOLUTIONS, "convolution_param"), "Pooling": "pooling_param"}
+LARGEST = 3.4028234663852886e38  # of float32
 SIDES = "pad_l", "pad_r", "pad_t", "pad_b"
 # Intel's: layers that hold the ReLU after them
 FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
 FUSED |= dict.fromkeys(("Deconvolution", "DepthwiseConvolution", "ConvolutionDepthwise"), "convolution_param")
 # SegStereo's own types: its BN takes the running moments in TEST
 STEREO = frozenset(("HoleConvolution", "Correlation1D"))
+# Types of Synopsys Caffe that others write otherwise
+SPELLED_OTHERWISE = {"SeLU": "SeLu", "SeLUDropout": "SeLuDropout"}
+# The own types of hyojinie/crn: its Normalize learns nothing
+RETRIEVAL = frozenset(("Intranorm", "Netvlad"))
 # Types of forks that become others here: the message of their own
 CONVERTED = {
     "AutoCrop": "",
@@ -93,6 +98,7 @@ CONVERTED = {
     **dict.fromkeys(("NdConvolution", "NdPooling"), ""),
     **dict.fromkeys(("FrcnnAnchorTarget", "FrcnnProposal", "FrcnnProposalTarget", "FrcnnRoiData"), ""),
     "Scalar": "scalar_param",
+    **dict.fromkeys(SPELLED_OTHERWISE, ""),
 }
 SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))
 

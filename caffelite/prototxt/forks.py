@@ -75,7 +75,6 @@ _FIELDS = {
         "DetectionOutputParameter": "nbottom=6 no_permute=false",
         "PoolingParameter": "pad_type=0",
         "PriorBoxParameter": "tf=false yx_order=false",
-        "ReLUParameter": "maximum=0 minimum=0",
     },
     "SSD's Caffe": {
         "PriorBoxParameter": "reduce_boxes",

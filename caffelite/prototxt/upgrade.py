@@ -16,10 +16,13 @@ from . import schema
 from .dialects import (
     CONVERTED,
     FUSED,
+    LARGEST,
     LEARNT,
     PADDED,
+    RETRIEVAL,
     SIDES,
     SOLVER_TYPES,
+    SPELLED_OTHERWISE,
     STEREO,
     TRANSFORM,
     TRANSFORMED,
@@ -304,10 +307,13 @@ class _Upgrade:
     # settings of modern layers that are older than others
 
     def settings(self) -> None:
-        stereo = not STEREO.isdisjoint(layer.type for layer in self.net.layer)
+        types = {layer.type for layer in self.net.layer}
+        stereo, retrieval = not STEREO.isdisjoint(types), not RETRIEVAL.isdisjoint(types)
         for i, layer in enumerate(self.net.layer):
             if stereo and layer.type == "BN":
                 self.stereo(layer)
+            if retrieval and layer.type == "Normalize":
+                self.unit_samples(i, layer)
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
             if layer.type not in schema.users:
@@ -326,6 +332,14 @@ class _Upgrade:
             self.add_dialect("BN of SegStereo")
             layer.bn_param.use_history_in_test = True
 
+    def unit_samples(self, i: int, layer: pb.LayerParameter) -> None:
+        """The Normalize of crn, in a net with its other types, which has no message: samples of length 1."""
+        if len(layer.top) == 1 and not layer.HasField("norm_param") and not layer.HasField("normalize_param"):
+            self.add_dialect("Normalize of crn")
+            what = "a Normalize without norm_param in a net with Netvlad or Intranorm learns no scale"
+            self.note(f'layer "{layer.name}": {what}', "layer", i, "type")
+            layer.type, layer.intranorm_param.cluster_num = "Intranorm", 1
+
     def fork(self, i: int, layer: pb.LayerParameter) -> None:
         """A type that forks name otherwise than the layer here."""
         if layer.type == "AutoCrop" and len(layer.bottom) == 2:
@@ -342,6 +356,11 @@ class _Upgrade:
             self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
         if layer.type == "Reshape" and layer.reshape_param.HasField("pixelshuffler"):
             self.pixel_shuffle(i, layer)
+        if layer.type in SPELLED_OTHERWISE:
+            self.add_dialect(layer.type)
+            layer.type = SPELLED_OTHERWISE[layer.type]
+        if layer.type == "ReLU" and (layer.relu_param.HasField("maximum") or layer.relu_param.HasField("minimum")):
+            self.bounded(i, layer)
         if layer.type == "ReLU" and layer.relu_param.relu6:
             self.add_dialect("relu6 of a ReLU")
             layer.relu_param.ClearField("relu6")
@@ -353,6 +372,26 @@ class _Upgrade:
         if layer.type.startswith("Frcnn") and layer.type in CONVERTED:
             self.frcnn(layer)
         self.renamed(i, layer)
+
+    def bounded(self, i: int, layer: pb.LayerParameter) -> None:
+        """A ReLU between bounds."""
+        p, at = layer.relu_param, ("layer", i, "relu_param")
+        low, high = max(p.minimum, 0.0), p.maximum if p.maximum > 0 else LARGEST
+        for name in ("maximum", "minimum"):
+            p.ClearField(name)
+            self.moves[(*at, name)] = ("layer", i, "clip_param", name[:3])
+        if low == 0 and high == LARGEST:
+            return
+        if p.negative_slope:
+            what = f'layer "{layer.name}" (ReLU): bounds and negative_slope'
+            self.mistake(what, *at, "negative_slope", remedy="keep one of them")
+            return
+        self.add_dialect("bounds of a ReLU")
+        high = min(high, 6.0) if p.relu6 else high
+        layer.type = "Clip"
+        layer.ClearField("relu_param")
+        layer.clip_param.min, layer.clip_param.max = low, max(low, high)
+        self.moves[at] = "layer", i, "clip_param"
 
     def pixel_shuffle(self, i: int, layer: pb.LayerParameter) -> None:
         """A Reshape of Intel's and Synopsys's that moves channels."""

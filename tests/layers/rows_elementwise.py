@@ -58,6 +58,8 @@ ROWS = [
     Row("Eltwise weighted", "coeff: 2 coeff: -0.5", lambda a, b: 2 * a - b / 2, [BATCH, BATCH]),
     Row("Eltwise product", "operation: PROD", lambda a, b, c: a * b * c, [BATCH, BATCH, BATCH]),
     Row("Eltwise maximum", "operation: MAX", lambda *x: np.max(x, 0), [BATCH, BATCH, BATCH]),
+    Row("Eltwise minimum", "operation: MIN", lambda *x: np.min(x, 0), [BATCH, BATCH, BATCH]),
+    Row("Eltwise quotient", "operation: DIV", lambda a, b: a / b, [BATCH, (BATCH, positive)]),
     Row(
         "Eltwise maximum with coefficients",
         "operation: MAX coeff: 2 coeff: -1",

@@ -84,6 +84,13 @@ def test_running_moments_of_ctpns_bn(decay, rng):
         np.testing.assert_array_equal(tested.params.blobs[2:], net.params.blobs[2:])
 
 
+def test_a_frozen_bn_with_fillers_of_segstereo_takes_the_running_moments(rng):
+    x = rng.normal(2, 3, SHAPE)
+    net = bind(bn("frozen: true scale_filler { value: 2 }"))
+    forward(net, x=x)
+    np.testing.assert_allclose(net.blobs["y"], 2 * x, rtol=1e-6)
+
+
 def test_running_moments_of_bnconv(rng):
     x, net = rng.normal(2, 3, SHAPE), bind(bn("decay: 0.25", "BNConv"))
     mean, variance = assert_moments(net, [x] * 3)

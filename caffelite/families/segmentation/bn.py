@@ -39,7 +39,7 @@ class BN(ImageLayout, Layer):
     def setup(self) -> None:
         p = self.p
         named = [f.name for f, _ in p.ListFields()]
-        self.history = any(name in HISTORY for name in named)
+        self.history = any(name in HISTORY for name in named) or p.frozen and any(name in named for name in SEGNET[1:])
         forks = {**dict.fromkeys(SEGNET, "caffe-segnet"), **dict.fromkeys(HISTORY, "CTPN")}
         if self.history:
             forks |= dict.fromkeys((*SEGNET[1:], "frozen"), "CTPN")
