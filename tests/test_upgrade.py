@@ -140,11 +140,13 @@ def test_shapes_that_do_not_fit_the_inputs():
 
 
 def test_input_without_a_shape(caplog):
-    """It is ignored where an Input layer makes the blob."""
+    """It is ignored where a layer makes the blob."""
     layer = 'layer { name: "data" type: "Input" top: "a" input_param { shape { dim: 2 } } }'
     word = expect(f'name: "n"\ninput: "a"\n{layer}', f'name: "n" {layer}')
-    assert caplog.messages == ["n:2:1: an input without a shape is ignored: an Input layer makes its blob"]
+    assert caplog.messages == ["n:2:1: an input without a shape is ignored: a layer makes its blob"]
     assert word("layer", 0, "name") == '"data"'
+    data = 'layer { name: "d" type: "Data" top: "a" top: "label" }'
+    expect(f'input: "a" {data}', data)
     assert error(f'input: "a" input: "b" {layer}').startswith("n:1:1: input_dim does not fit the inputs")
 
 
@@ -277,6 +279,8 @@ def test_v0_mistakes(caplog):
 def test_batch_norm_with_rates():
     text = 'layer {{ type: "BatchNorm" param {{ {0} name: "m" }} param {{ {0} }} param {{ {0} }} }}'
     expect(text.format("lr_mult: 1 decay_mult: 1"), text.format("lr_mult: 0 decay_mult: 0"))
+    one = 'layer {{ type: "BatchNorm" param {{ {} }} }}'
+    expect(one.format("lr_mult: 1 decay_mult: 0"), one.format("lr_mult: 0 decay_mult: 0"))
     same = text.format("lr_mult: 0")
     assert modern(same).message == text_format.Parse(same, pb.NetParameter())
 

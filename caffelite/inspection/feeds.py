@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from copy import deepcopy
 
 from .. import caffelite_pb2 as pb, data, prototxt
@@ -63,7 +63,8 @@ class Feeds:
     tops whose shape in ``shapes`` is a guess. labels: shapes that layers without data have where the user gives none,
     as their readers need them. ``missing`` collects the errors of missing data, ``guessed`` the shapes that were used
     instead: (layer, top, shape, why), ``unshaped`` the tops of unknown shape: (layer, top), ``assumed`` the labels that
-    were taken as one number a sample, as a guess, or as the fields of their layer say.
+    were taken as one number a sample, as a guess, or as the fields of their layer say; unknown: those of them whose
+    readers get no shape, so that none is a mistake by a guess.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class Feeds:
         shapes: dict[str, Shape] | None = None,
         labels: dict[str, Shape] | None = None,
         guesses: Set[str] = frozenset(),
+        unknown: Set[str] = frozenset(),
     ):
+        self.unknown = unknown
         self.shapes = shapes or {}
         self.labels = labels or {}
         self.guesses = guesses
@@ -115,7 +118,7 @@ class Feeds:
         explicit = [self._explicit(spec, i) for i in range(len(shapes))]
         if explicit[0] is None:
             self.guessed.append((spec.name, spec.top[0], shapes[0][1:], FIELDS))
-        self.assumed += spec.top[1:]
+        self.assumed += spec.top[2:]
         known = [self.labels.get(top) if e is None else e for top, e in zip(spec.top, explicit, strict=False)]
         return Absent([s if e is None else (s[0], *e) for s, e in zip(shapes, known, strict=True)])
 
@@ -141,8 +144,7 @@ class Feeds:
             return self.labels[top] if "" in self.shapes or set(spec.top) & set(self.shapes) else None
         if not label or not (set(spec.top) | {""}) & set(self.shapes):
             return None
-        if spec.type == "HDF5Data":
-            self.assumed.append(top)
+        self.assumed.append(top)
         return feeding_type(REGISTRY[spec.type]).label_shape(spec) if i == 1 else ()
 
     def _missing_mean(self, spec: pb.LayerParameter, locate: Locator) -> CaffeliteError | None:
@@ -354,6 +356,18 @@ def parse_shapes(texts: tuple[str, ...]) -> dict[str, Shape]:
             raise CaffeliteError("-shape cannot be read", expected=expected, found=f'"{text}"') from None
         shapes[name] = shape
     return shapes
+
+
+def uncertain(net: pb.NetParameter, tops: Iterable[str]) -> list[str]:
+    """The labels among ``tops``, all of absent data, whose shape the data decides. One that a Slice divides is of a
+    program whose samples have several labels, though its layer reads one."""
+    certain = {
+        spec.top[1]
+        for spec in net.layer
+        if len(spec.top) > 1 and spec.type in REGISTRY and feeding_type(REGISTRY[spec.type]).one_number_labels(spec)
+    }
+    divided = {spec.bottom[0] for spec in net.layer if spec.type == "Slice" and spec.bottom}
+    return [top for top in dict.fromkeys(tops) if top not in certain or top in divided]
 
 
 def label_shapes(net: pb.NetParameter) -> dict[str, Shape]:

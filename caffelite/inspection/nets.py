@@ -53,7 +53,7 @@ class InspectedNet:
             likeliest = candidates[0] if candidates else {}
             fit = self._guess(likeliest, labels)
             fitting, whole, fit = partial.build_fitting(Reading(net, self.locate), self._state(phase), Findings(), fit)
-            if fitting is None or not whole:
+            if fitting is None or not whole or fit.unknown:
                 raise fewest from None  # what no guess mends
             return self._result(fitting, fit, feeds.unshaped, likeliest)
 
@@ -166,8 +166,10 @@ def phases(requested: str | None, net: pb.NetParameter) -> list[int]:
 
 
 def phases_of(net: pb.NetParameter) -> list[int]:
-    """The phases in which the net has data, both if that is not clear; TEST for a net without losses and scores."""
-    fed: list[int] = []
+    """The phases in which the net has data, both if that is not clear; TEST for a net without losses and scores. One
+    that has a part of the other's data alone, and lacks blobs for it, is none."""
+    fed: dict[int, set[str]] = {}  # the layers that feed it
+    wired: set[int] = set()
     scored = False
     for phase in (pb.TRAIN, pb.TEST):
         state = nets.state(phase, net)
@@ -175,12 +177,16 @@ def phases_of(net: pb.NetParameter) -> list[int]:
             layers = [spec for spec in net.layer if graph.keeps(spec, state) is None]
         except CaffeliteError:  # building the net reports invalid rules
             return [pb.TRAIN, pb.TEST]
-        if any(not spec.bottom and spec.type not in NO_FEEDS for spec in layers):
-            fed.append(phase)
+        feeds = {spec.name for spec in layers if not spec.bottom and spec.type not in NO_FEEDS}
+        if feeds:
+            fed[phase] = feeds
+        if {bottom for spec in layers for bottom in spec.bottom} <= {top for spec in layers for top in spec.top}:
+            wired.add(phase)
         scored |= any(any(spec.loss_weight) or (spec.type in REGISTRY and REGISTRY[spec.type].loss) for spec in layers)
+    phases = [phase for phase in fed if phase in wired or not any(fed[phase] < feeds for feeds in fed.values())]
     if scored:
-        return fed or [pb.TRAIN, pb.TEST]
-    return [pb.TEST] if pb.TEST in fed or not fed else fed
+        return phases or [pb.TRAIN, pb.TEST]
+    return [pb.TEST] if pb.TEST in phases or not phases else phases
 
 
 def node_of(built: Graph, name: str) -> Node:

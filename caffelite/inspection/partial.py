@@ -6,11 +6,12 @@ from copy import deepcopy
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes
-from ..layers import Shape
+from ..layers import REGISTRY, Shape
+from ..layers.base.feeding import feeding_type
 from ..net import graph
 from ..net.graph import Graph
 from ..user_modules import NotImported
-from .feeds import Feeds
+from .feeds import Feeds, uncertain
 from .reading import Findings, Reading
 
 NEVER = "(left out: a mistake)"  # a stage that no state sets, a type that no layer has
@@ -49,7 +50,7 @@ def build_fitting(
     reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
 ) -> tuple[Graph | None, bool, Feeds]:
     """As ``build``; labels of missing data whose shape was assumed get the one that the layers need which read them,
-    and the feeds with these shapes come third."""
+    and the feeds with these shapes come third. Where no shape fits, it is unknown, and its readers have none."""
     errors = Findings()
     fitting, whole = build(reading, state, errors, feeds)
     for labels in _needed(reading.message, fitting, feeds) if fitting and not whole else ():
@@ -62,20 +63,42 @@ def build_fitting(
             close(built)
         if whole:
             break
+    if not whole and (labels := uncertain(reading.message, feeds.assumed)):
+        others, fit = Findings(), Feeds(feeds.shapes, feeds.labels, feeds.guesses, frozenset(labels))
+        built, whole_now = build(reading, state, others, fit)
+        if len(others) < len(errors):
+            close(fitting)
+            fitting, whole, errors, feeds = built, whole_now, others, fit
+            errors.extend(_unknown(reading, labels))
+        else:
+            close(built)
     for finding in errors:
         findings.add(finding.kind, finding.error)
     return fitting, whole, feeds
 
 
+def _unknown(reading: Reading, labels: Iterable[str]) -> Findings:
+    """A note for each label of unknown shape."""
+    notes = Findings()
+    for i, spec in enumerate(reading.message.layer):
+        for k, top in enumerate(spec.top):
+            if not spec.bottom and top in labels:
+                what = f'layer "{spec.name}": the shape of "{top}" is not known without its data'
+                batched = feeding_type(REGISTRY[spec.type]).batched if spec.type in REGISTRY else False
+                remedy = f"give it, as in -shape {top}=4" if batched else None
+                notes.add("note", reading.locate.error(what, "layer", i, "top", k, remedy=remedy))
+    return notes
+
+
 def _needed(net: pb.NetParameter, built: Graph, feeds: Feeds) -> list[dict[str, Shape]]:
     """Shapes that the layers that were not built may need: one label for each pixel, or as many as scores."""
-    names = {node.name for node in built.nodes}
+    names, free = {node.name for node in built.nodes}, uncertain(net, feeds.assumed)
     shapes = {top.name: top.shape for node in built.nodes for top in node.tops}
     return [
         dict.fromkeys(labels, shape)
         for spec in net.layer
         if spec.name not in names and spec.bottom and spec.bottom[0] in shapes
-        if (labels := [bottom for bottom in spec.bottom[1:] if bottom in feeds.assumed])
+        if (labels := [bottom for bottom in spec.bottom[1:] if bottom in free])
         for scores in [shapes[spec.bottom[0]]]
         for shape in dict.fromkeys([(1, *scores[2:]), scores[1:]])
     ]

@@ -81,7 +81,8 @@ def build(
     """The graph of the layers that ``state`` (phase, level, stages) keeps.
 
     ``open_source(spec, phase, locate)`` gives a feeding layer its source, which knows the shapes of the data; with an
-    attribute ``without_data`` that is true, also a layer that names no source.
+    attribute ``without_data`` that is true, also a layer that names no source. Its attribute ``unknown`` names blobs
+    whose shape nobody may rely on.
     all_gradients: see ``gradients.mark``. Raises all mistakes of the wiring in one pass, each with its place.
     """
     builder = _Builder(net, state, locate, open_source)
@@ -162,7 +163,8 @@ class _Builder:
         known = [b for b in bottoms if b is not None]
         if len(known) < len(bottoms):  # a mistake that is already reported hides the shape
             for top in tops:
-                self.values[top] = None
+                if top != AUTOMATIC:
+                    self.values[top] = None
             return
         inspected = feeding_type(type(layer)).reads_source and getattr(self.open_source, "without_data", False)
         if self.open_source and (feeding(layer).reads_source or inspected):
@@ -178,7 +180,7 @@ class _Builder:
             _check_size(layer, f'top "{name}"', value.shape, at, "top", i)
             node.tops.append(value)
             if name != AUTOMATIC:
-                self.values[name] = value
+                self.values[name] = None if name in getattr(self.open_source, "unknown", ()) else value
         node.loss_weights = list(spec.loss_weight) or [1.0 if layer.loss and i == 0 else 0.0 for i in range(len(tops))]
         self._params(node, at)
 

@@ -266,7 +266,7 @@ class _Upgrade:
     def inputs(self, weights_only: bool) -> None:
         """``input`` with input_shape, or with four input_dim each, becomes a layer before all others.
 
-        Without a shape it is dropped where an Input layer makes the blob, as Caffe does.
+        Without a shape it is dropped where a layer makes the blob, as Caffe does.
         """
         names, shapes, dims = list(self.net.input), list(self.net.input_shape), list(self.net.input_dim)
         for field in ("input", "input_shape", "input_dim"):
@@ -277,9 +277,9 @@ class _Upgrade:
             return
         if not shapes and not dims and weights_only:
             return
-        made = {top for layer in self.net.layer if layer.type == "Input" for top in layer.top}
+        made = {top for layer in self.net.layer for top in layer.top if top not in layer.bottom}
         if not shapes and not dims and made.issuperset(names):
-            self.note("an input without a shape is ignored: an Input layer makes its blob", "input")
+            self.note("an input without a shape is ignored: a layer makes its blob", "input")
             return
         if not shapes:
             shapes = [pb.BlobShape(dim=dims[i : i + 4]) for i in range(0, len(dims), 4)]
@@ -448,10 +448,11 @@ class _Upgrade:
                 self.note(note, "layer", i, *path)
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
-        """Sets the rates of its statistics to 0: where three params have rates, and, as in NVCaffe, where it also has
-        learnable parameters."""
+        """Sets the rates of its statistics to 0, which the first versions of the layer did not read: where three params
+        have rates or one is written, and, as in NVCaffe, where it also has learnable parameters."""
         learns = any(layer.batch_norm_param.HasField(field) for field in LEARNT)
-        if (learns or len(layer.param) == 3) and any(p.lr_mult for p in layer.param[:3]):
+        written = any(p.HasField("lr_mult") for p in layer.param[:3])
+        if (learns or written or len(layer.param) == 3) and any(p.lr_mult for p in layer.param[:3]):
             self.add_dialect("BatchNorm with rates")
             for p in layer.param[:3]:
                 p.lr_mult = p.decay_mult = 0

@@ -59,8 +59,7 @@ CONVOLUTION = """layer { name: "c" type: "Convolution" bottom: "data" top: "c"
 DATA = 'layer { name: "in" type: "Data" top: "data"%s data_param { source: "gone" batch_size: 2 backend: LMDB } %s }\n'
 CROP = "transform_param { crop_size: 8 }"
 FITTING = {
-    "as many as scores": DATA
-    % (' top: "label"', CROP)
+    "as many as scores": (DATA % (' top: "label"', CROP)).replace("LMDB", "ARRAYS")
     + 'layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 3 } }\n'
     'layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }',
     "one for each pixel, of another database": DATA % ("", CROP)

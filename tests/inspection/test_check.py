@@ -223,3 +223,58 @@ def test_comments_of_another_encoding(folder):
     net = (folder / "net.prototxt").read_bytes()
     (folder / "net.prototxt").write_bytes(b"# \xd6\xd0\xce\xc4\n" + net)
     assert found() == []
+
+
+def test_a_loss_without_a_top_is_no_second_top(folder):
+    """Losses behind a layer with a mistake: each has a top of its own."""
+    layers = 'layer { name: "x" type: "NoSuch" bottom: "ip" top: "x" }\n' + "".join(
+        f'layer {{ name: "l{i}" type: "SoftmaxWithLoss" bottom: "x" bottom: "label" }}\n' for i in (1, 2)
+    )
+    with open("net.prototxt", "a") as file:
+        file.write(layers)
+    assert [what for _, what in found()] == ['layer "x": unknown type "NoSuch"']
+
+
+ABSENT = """layer { name: "d" type: "%s" top: "data" top: "label" transform_param { crop_size: 8 }
+  %s { source: "none" batch_size: 2 } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 9 } }
+"""
+DIVIDED = """layer { name: "s" type: "Slice" bottom: "label" top: "a" top: "b" slice_param { axis: 1 slice_point: 4 } }
+layer { name: "l" type: "HingeLoss" bottom: "ip" bottom: "a" top: "l" }
+layer { name: "e" type: "HingeLoss" bottom: "b" bottom: "b" top: "e" hinge_loss_param { norm: L3 } }
+"""
+
+
+@pytest.mark.parametrize("kind, field", [("Data", "data_param"), ("ImageData", "image_data_param")])
+def test_labels_of_absent_data(folder, kind, field):
+    """A record has one label, so a loss of nine values is a mistake; one that is divided is of other data, whose shape
+    nobody knows."""
+    text = ABSENT % (kind, field)
+    (folder / "net.prototxt").write_text(
+        text + 'layer { name: "l" type: "EuclideanLoss" bottom: "ip" bottom: "label" }'
+    )
+    ((line, what),) = found(shapes=None)
+    assert (line, what) == (4, 'layer "l" (EuclideanLoss): bottom "label" does not fit')
+    (folder / "net.prototxt").write_text(text + DIVIDED)
+    assert [line for line, _ in found(shapes=None)] == [6], "a misspelt word, and nothing by a guess"
+    notes = [f.error for f in check("net.prototxt") if f.kind == "note"]
+    assert any(
+        'the shape of "label" is not known' in e.what and "-shape label=4" in e.remedy for e in notes if e.remedy
+    )
+
+
+def test_a_data_layer_of_training_beside_one_of_both_phases(folder):
+    """The net is one of TRAIN; a TEST with data of its own is checked too."""
+    train = """layer { name: "d" type: "DummyData" top: "a" top: "l" include { phase: TRAIN }
+      dummy_data_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
+    layer { name: "z" type: "DummyData" top: "z" dummy_data_param { shape { dim: 2 dim: 3 } } }
+    layer { name: "s" type: "Eltwise" bottom: "a" bottom: "z" top: "s" }
+    layer { name: "loss" type: "SoftmaxWithLoss" bottom: "s" bottom: "l" top: "loss" }
+    """
+    (folder / "net.prototxt").write_text(train)
+    assert found() == []
+    other = (
+        'layer { name: "t" type: "DummyData" top: "l" include { phase: TEST } dummy_data_param { shape { dim: 2 } } }'
+    )
+    (folder / "net.prototxt").write_text(other + train)
+    assert [what for _, what in found()] == ['layer "s" (Eltwise): unknown bottom "a"']

@@ -96,11 +96,23 @@ def test_a_layer_with_other_blobs_is_another_module():
         build(text, "TRAIN")
 
 
-def test_a_layer_with_a_key_of_its_own_is_another_module(caplog):
-    """As nnop/mtnet's, whose ProposalLayer has further tops and a key for them."""
-    layer = spec("rpn.proposal_layer", "ProposalLayer", '{"feat_stride": 16, "has_extra": true}')
+@pytest.mark.parametrize("top", ["secondary_rois", "loss_mask", "gt_masks"])
+def test_a_data_layer_with_another_top_is_another_module(top):
+    """As of RstarCNN and MNC."""
+    layer = spec("roi_data_layer.layer", "RoIDataLayer", "'num_classes': 11")
+    layer.top.extend(["data", "rois", "labels"])
+    assert native(layer, NOWHERE).type == "RoIData"
+    layer.top.append(top)
     assert native(layer, NOWHERE) is layer
-    assert caplog.messages[0].endswith('param_str has "has_extra", so it needs its own module, and is no Proposal')
+
+
+def test_a_layer_with_a_key_of_its_own_is_another_module(caplog):
+    """As nnop/mtnet's, whose ProposalLayer has further tops and a key for them; also a key that resembles one which is
+    there as well."""
+    for key in ("has_extra", "feat_strides"):
+        layer = spec("rpn.proposal_layer", "ProposalLayer", f'{{"feat_stride": 16, "{key}": 1}}')
+        assert native(layer, NOWHERE) is layer
+        assert caplog.messages[-1].endswith(f'param_str has "{key}", so it needs its own module, and is no Proposal')
 
 
 def test_other_python_layers_stay():

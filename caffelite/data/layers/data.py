@@ -30,6 +30,10 @@ class Data(Feed):
     joined = staticmethod(joined)
 
     @staticmethod
+    def one_number_labels(spec: pb.LayerParameter) -> bool:
+        return spec.data_param.backend != pb.DataParameter.ARRAYS
+
+    @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
         param, at = layer.data_param, locate.at("data_param")
         check_tops(layer, locate, 2)

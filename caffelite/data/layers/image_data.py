@@ -52,6 +52,10 @@ class ImageData(Feed):
     reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
 
     @staticmethod
+    def one_number_labels(spec: pb.LayerParameter) -> bool:
+        return not spec.image_data_param.source.lower().endswith(".csv")
+
+    @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
         param, at = layer.image_data_param, locate.at("image_data_param")
         check_tops(layer, locate, 2)

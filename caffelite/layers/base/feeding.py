@@ -68,6 +68,11 @@ class Feeding(Scheduled):
         same tops, so that labels mean the same. locate, at: of the two."""
         return layer
 
+    @staticmethod
+    def one_number_labels(spec: pb.LayerParameter) -> bool:
+        """Of a layer that ``reads_images``: whether the label of an image is one number, whatever the data."""
+        return False
+
     def set_shapes(self, shapes: list[Shape]) -> None:
         """Gives the tops other shapes, where the layer ``sets_shapes``; ``build`` follows."""
 

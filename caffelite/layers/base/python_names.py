@@ -18,11 +18,13 @@ from ...prototxt import say_once, schema
 
 @dataclass(frozen=True)
 class NativeLayer:
-    """A native type, its message in LayerParameter, and the fields that the keys of param_str set."""
+    """A native type, its message in LayerParameter, and the fields that the keys of param_str set. tops: a pattern of
+    the names that its tops have; others are of a program that feeds more."""
 
     type: str
     message: str
     fields: dict[str, str]
+    tops: str = ".*"
 
 
 _ANCHORS = {"feat_stride": "feat_stride", "scales": "scale", "ratios": "ratio"}
@@ -35,7 +37,12 @@ NATIVE = {
     ("rpn.proposal_target_layer", "ProposalTargetLayer"): NativeLayer(
         "ProposalTarget", "proposal_target_param", {"num_classes": "num_classes"}
     ),
-    ("roi_data_layer.layer", "RoIDataLayer"): NativeLayer("RoIData", "roi_data_param", {"num_classes": "num_classes"}),
+    ("roi_data_layer.layer", "RoIDataLayer"): NativeLayer(
+        "RoIData",
+        "roi_data_param",
+        {"num_classes": "num_classes"},
+        r"(?!.*(mask|secondary)).*",  # MNC, RstarCNN
+    ),
 }
 
 _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*(?:!!python/tuple\s*)?(\[[^\]]*\]|\([^)]*\)|[^,;\n{}\[\]()]+)""")
@@ -47,7 +54,7 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     known = NATIVE.get((spec.python_param.module, spec.python_param.layer)) if spec.type == "Python" else None
     if known is None or known.type in schema.users or _given_by_user(spec.python_param.module):
         return spec
-    if not _all_known(spec, known, locate):
+    if not all(re.fullmatch(known.tops, top) for top in spec.top) or not _all_known(spec, known, locate):
         return spec
     converted = pb.LayerParameter()
     converted.CopyFrom(spec)
@@ -69,9 +76,10 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
 
 def _all_known(spec: pb.LayerParameter, known: NativeLayer, locate: Locator) -> bool:
     """Whether the table has all keys of param_str; of a key that it lacks, another program's module knows more."""
-    unknown = [key for key, _ in _PAIR.findall(spec.python_param.param_str) if key not in known.fields]
+    keys = [key for key, _ in _PAIR.findall(spec.python_param.param_str)]
+    unknown, missing = [key for key in keys if key not in known.fields], set(known.fields) - set(keys)
     for key in unknown:
-        if near := did_you_mean(key, known.fields):
+        if near := did_you_mean(key, missing):
             what = f'layer "{spec.name}": unknown key "{key}" in param_str of {spec.python_param.layer}'
             raise _where(locate).error(what, expected=", ".join(known.fields), remedy=near)
     if unknown:
