@@ -84,7 +84,7 @@ def test_running_moments_of_ctpns_bn(decay, rng):
         np.testing.assert_array_equal(tested.params.blobs[2:], net.params.blobs[2:])
 
 
-def test_a_frozen_bn_with_fillers_of_segstereo_takes_the_running_moments(rng):
+def test_a_frozen_bn_of_segstereo_takes_running_moments(rng):
     x = rng.normal(2, 3, SHAPE)
     net = bind(bn("frozen: true scale_filler { value: 2 }"))
     forward(net, x=x)
