@@ -1,23 +1,34 @@
-"""Images with their objects: from PASCAL VOC's XML, COCO's JSON, and databases of AnnotatedDatum."""
+"""Images with their objects: from COCO's JSON, from a file for each image, and from databases of AnnotatedDatum."""
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 import math
+import os
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 
 from .. import inputs
 from ..errors import Where
-from . import class_names
+from . import annotations, class_names
 from .annotated import AnnotatedDatabase, objects_of, parsed
+from .listing import files_below, in_order_of_classes, shortened, with_ending
+from .pictures import ENDINGS, decode
 
 BACKGROUND = "background"
+CLASS_FILES = ("classes.txt", "obj.names")  # of YOLO's tools: names by number, from 0
+PAIR = re.compile(r"\s*(.*\.[A-Za-z]\w{2,4})\s+(\S.*\.(?:xml|txt|json))\s*", re.I)  # names with spaces
+SHOWN = 5  # of what a warning lists
+
+log = logging.getLogger("caffelite")
 
 
 @dataclass(frozen=True)
@@ -33,12 +44,13 @@ class LabeledBox:
 @dataclass(frozen=True)
 class ImageObjects:
     """An image file with its objects. where: the place that names it, for errors. size: height and width as annotated,
-    (0, 0): not annotated."""
+    (0, 0): not annotated. source: the file with its objects, where each image has its own."""
 
     name: str
     boxes: list[LabeledBox]
     where: Where
     size: tuple[int, int] = (0, 0)
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,9 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         raise where.error(f"cannot read: {mistake.strerror}") from None
     except (ValueError, RecursionError) as mistake:
         raise where.error(f"not a JSON file: {mistake}") from None
+    if isinstance(content, dict) and "shapes" in content and "images" not in content:
+        remedy = "name its folder, or a list with a line for each image, as in: 0.jpg 0.json"
+        raise where.error("the file of LabelMe has one image", expected="COCO's JSON, of all images", remedy=remedy)
     listed = [_field(content, name, list, where, "the file") for name in ("images", "annotations", "categories")]
     categories = sorted(
         (_field(one, "id", int, where, what), _field(one, "name", str, where, what) if named else "")
@@ -74,7 +89,16 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         for what in (f"category {i}",)
     )
     label_by_id = {number: label for label, (number, _) in enumerate(categories, 1)}
-    boxes: dict[Any, list[LabeledBox]] = {}
+    if len(label_by_id) < len(categories):
+        raise where.error("two categories have one id", found=_twice([number for number, _ in categories]))
+    names = {}
+    for i, one in enumerate(listed[0]):
+        name, number = _field(one, "file_name", str, where, f"image {i}"), _id(one, "id", where, f"image {i}")
+        if number in names:
+            raise where.error(f"two images have the id {number}", found=f"{names[number]} and {name}")
+        names[number] = name
+    boxes: dict[str, list[LabeledBox]] = {}
+    strange = []
     for i, one in enumerate(listed[1]):
         what = f"annotation {i}"
         box = _field(one, "bbox", list, where, what)
@@ -83,16 +107,37 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         category = _field(one, "category_id", int, where, what)
         if category not in label_by_id:
             raise where.error(f"{what}: category {category} is not in the file")
+        number = _id(one, "image_id", where, what)
+        if number not in names:
+            strange.append(f"annotation {i} of image {number}")
+            continue
         left, top, width, height = map(float, box)
         corners = left, top, left + width, top + height
-        labeled = LabeledBox(label_by_id[category], corners, bool(one.get("iscrowd")))
-        boxes.setdefault(one.get("image_id"), []).append(labeled)
+        boxes.setdefault(number, []).append(LabeledBox(label_by_id[category], corners, bool(one.get("iscrowd"))))
+    if strange and not boxes:
+        raise where.error("no annotation belongs to an image of the file", found=strange[0])
+    if strange:
+        shown = ", ".join(strange[:SHOWN]) + (", …" if len(strange) > SHOWN else "")
+        log.warning("%s: left out %d annotations of images that the file does not list: %s", path, len(strange), shown)
     images = []
-    for i, one in enumerate(listed[0]):
-        name = _field(one, "file_name", str, where, f"image {i}")
-        size = _whole_numbers(one.get("height"), one.get("width"))
-        images.append(ImageObjects(name, boxes.get(one.get("id"), []), where, size))
+    for one in listed[0]:
+        number, size = _id(one, "id", where, ""), annotations.whole_numbers(one.get("height"), one.get("width"))
+        images.append(ImageObjects(names[number], boxes.get(number, []), where, size))
     return images, [BACKGROUND, *(name for _, name in categories)]
+
+
+def _id(message: Any, name: str, where: Where, what: str) -> str:
+    """The number of an image as text: some tools write it as such, others as 7.0. Errors: it has none."""
+    value = message.get(name) if isinstance(message, dict) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        raise where.error(f'{what} has no "{name}"', expected="an integer")
+    return str(value)
+
+
+def _twice(values: list[Any]) -> Any:
+    return next(value for value in values if values.count(value) > 1)
 
 
 def _field(message: Any, name: str, kind: type, where: Where, what: str) -> Any:
@@ -102,115 +147,141 @@ def _field(message: Any, name: str, kind: type, where: Where, what: str) -> Any:
     return value
 
 
-def _whole_numbers(height: Any, width: Any) -> tuple[int, int]:
-    """Height and width of an image; (0, 0) where they are no integers."""
-    try:
-        return int(height), int(width)
-    except (TypeError, ValueError, OverflowError):
-        return 0, 0
+# Files with the objects of one image each
+
+Pair = tuple[str, str, Where]  # an image, its annotation, and the place that names both
 
 
-# PASCAL VOC
-
-
-def read_list(path: Path) -> list[tuple[str, str, Where]]:
+def read_list(path: Path) -> list[Pair]:
     """(image, annotation, place) of each line "image annotation" of a file. Errors: a line of other words."""
     try:
-        lines = inputs.read_text(path, inputs.LIST).splitlines()
+        lines = inputs.read_text(path, inputs.LIST, "surrogateescape").splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     names = []
     for number, line in enumerate(lines, 1):
-        words = line.split()
-        if not words:
+        if not line.strip():
             continue
-        where = Where(str(path), number)
+        where, words = Where(str(path), number), line.split()
+        if len(words) != 2 and (parts := PAIR.fullmatch(line)):
+            words = [parts[1], parts[2]]
         if len(words) != 2:
-            expected = '"image annotation", two paths without spaces'
-            raise where.error("a line is not understood", expected=expected, found=line[:80])
+            expected = f"an image and its annotation: {annotations.FORMATS}"
+            raise where.error("a line is not understood", expected=expected, found=f'"{shortened(line.strip())}"')
         names.append((words[0], words[1], where))
     if not names:
         raise Where(str(path)).error("no images in the list")
     return names
 
 
-def voc_folder(path: Path, subset: str) -> list[tuple[str, str, Where]]:
-    """The same of a VOC folder: JPEGImages and Annotations of the names in ImageSets/Main/PART.txt."""
+def read_folder(path: Path, subset: str) -> list[Pair]:
+    """The same of a folder: of a VOC folder (JPEGImages, Annotations) the names in ImageSets/Main/SUBSET.txt; else all
+    images that have an annotation of their name. Errors: none has."""
+    if (path / "ImageSets").is_dir():
+        return voc_folder(path, subset)
+    names = sorted(files_below(path))
+    by_stem: dict[str, list[str]] = {}
+    for name in names:
+        if name.lower().endswith(annotations.ENDINGS) and os.path.basename(name) not in CLASS_FILES:
+            by_stem.setdefault(os.path.splitext(os.path.basename(name))[0], []).append(name)
+    pairs, alone = [], []
+    for image in sorted(name for name in names if os.path.splitext(name)[1].lower() in ENDINGS):
+        stem = os.path.splitext(os.path.basename(image))[0]
+        known = by_stem.get(stem, [])
+        beside = [name for name in known if os.path.dirname(name) == os.path.dirname(image)] or known
+        if len(beside) == 1:
+            pairs.append((image, beside[0], Where(str(path / image))))
+        elif beside:
+            raise Where(str(path / image)).error("several annotations have the image's name", found=", ".join(beside))
+        else:
+            alone.append(image)
+    if not pairs:
+        expected = f"images with an annotation of their name: {annotations.FORMATS}; or a VOC folder with ImageSets"
+        raise Where(str(path)).error("no image has an annotation", expected=expected)
+    if alone:
+        shown = ", ".join(alone[:SHOWN]) + (", …" if len(alone) > SHOWN else "")
+        log.warning("%s: left out %d images without an annotation: %s", path, len(alone), shown)
+    return pairs
+
+
+def voc_folder(path: Path, subset: str) -> list[Pair]:
+    """The same of a VOC folder: JPEGImages and Annotations of the names in ImageSets/Main/SUBSET.txt."""
     listing = path / "ImageSets" / "Main" / f"{subset}.txt"
     try:
         lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         what = f"cannot read the list of names: {inputs.reason(mistake)}"
         raise Where(str(listing)).error(what, remedy="name another one with --part") from None
-    images = [
-        (f"JPEGImages/{words[0]}.jpg", f"Annotations/{words[0]}.xml", Where(str(listing), number))
-        for number, line in enumerate(lines, 1)
-        if (words := line.split())
-    ]
+    images = []
+    for number, line in enumerate(lines, 1):
+        if words := line.split():
+            image = f"JPEGImages/{words[0]}.jpg"
+            if not (path / image).exists() and (other := with_ending(str(path / "JPEGImages" / words[0]))):
+                image = f"JPEGImages/{os.path.basename(other)}"
+            images.append((image, f"Annotations/{words[0]}.xml", Where(str(listing), number)))
     if not images:
         raise Where(str(listing)).error("no images in the list")
     return images
 
 
-def read_voc(
-    listed: Sequence[tuple[str, str, Where]],
-    read: Callable[[str], bytes],
-    classes: Sequence[str] | None = None,
-    first: int = 0,
+def read_pairs(
+    listed: Sequence[Pair], read: Callable[[str], bytes], classes: Sequence[str] | None = None, first: int = 0
 ) -> tuple[list[ImageObjects], list[str]]:
-    """The images of a list with the objects of their XML files, and the classes by label.
+    """The images of a list with the objects of their files, and the classes by label.
 
-    read: a file's bytes. classes: the names by label, the background first; None: the names that occur, sorted, from 1.
-    first: the number of the first pixel: 0 as SSD's tool reads VOC, 1 as VOC's own coordinates count. Errors: no such
-    file, no XML, a box without corners, a name that is no class.
-    """
-    rows: list[tuple[str, _VocObjects, Where, Where]] = []
+    read: a file's bytes. classes: the names by label, the background first; None: the names that occur, sorted, from 1,
+    or those of YOLO's classes.txt beside the annotations. first: the number of the first pixel in XML: 0 as SSD's tool
+    reads VOC, 1 as VOC's own coordinates count. Errors: no such file, another format, a box without corners, a name
+    that is no class."""
+    numbered = list(classes[1:]) if classes else _yolo_names(listed, read)
+    rows: list[tuple[str, annotations.Objects, Where, str]] = []
     for image, annotation, where in listed:
-        try:
-            content = read(annotation)
-        except OSError as mistake:
-            raise where.error(f'cannot read "{annotation}": {mistake.strerror}') from None
-        rows.append((image, _voc_objects(content, annotation, first), where, Where(annotation)))
+        size = functools.partial(_size, read, image, where)
+        content = _content(read, annotation, where)
+        rows.append((image, annotations.read(content, annotation, first, size, numbered), where, annotation))
     if classes is None:
-        classes = [BACKGROUND, *sorted({name for _, annotated, _, _ in rows for name, _, _ in annotated.boxes})]
+        occurring = {name for _, annotated, _, _ in rows for name, _, _ in annotated.boxes}
+        known = numbered if occurring <= set(numbered) else []
+        classes = [BACKGROUND, *(known or in_order_of_classes(occurring))]
     label_by_name = {name: label for label, name in enumerate(classes) if label}
     images = []
     for image, annotated, where, source in rows:
         boxes = []
         for name, corners, difficult in annotated.boxes:
             if name not in label_by_name:
-                raise source.error(f'"{name}" is no class', expected=", ".join(list(label_by_name)[:10]))
+                expected = ", ".join(list(label_by_name)[:10])
+                raise Where(source).error(f'"{name}" is no class', expected=expected)
             boxes.append(LabeledBox(label_by_name[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
-        images.append(ImageObjects(image, boxes, where, annotated.size))
+        images.append(ImageObjects(image, boxes, where, annotated.size, source))
     return images, list(classes)
 
 
-class _VocObjects(NamedTuple):
-    """boxes: (class, corners, difficult) of the objects of an XML file; size: the image's height and width, or 0."""
-
-    boxes: list[tuple[str, tuple[float, ...], bool]]
-    size: tuple[int, int]
-
-
-def _voc_objects(content: bytes, name: str, first: int) -> _VocObjects:
+def _content(read: Callable[[str], bytes], name: str, where: Where) -> bytes:
     try:
-        root = ElementTree.fromstring(content)
-    except (ElementTree.ParseError, ValueError) as mistake:
-        raise Where(name).error(f"not an XML file: {mistake}") from None
-    boxes: list[tuple[str, tuple[float, ...], bool]] = []
-    for i, item in enumerate(root.iter("object")):
-        label = (item.findtext("name") or "").strip()
-        texts = [item.findtext(f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
-        try:
-            corners = tuple(float(text or "") for text in texts)
-        except ValueError:
-            corners = (math.nan,)
-        if not label or not all(map(math.isfinite, corners)):
-            expected = "name, and bndbox with xmin, ymin, xmax, ymax"
-            raise Where(name).error(f"object {i + 1} is not understood", expected=expected)
-        moved = corners[0] - first, corners[1] - first, corners[2], corners[3]
-        boxes.append((label, moved, (item.findtext("difficult") or "0").strip() == "1"))
-    return _VocObjects(boxes, _whole_numbers(*(root.findtext(f"size/{side}") for side in ("height", "width"))))
+        return read(name)
+    except OSError as mistake:
+        raise where.error(f'cannot read "{name}": {mistake.strerror}') from None
+
+
+def _size(read: Callable[[str], bytes], image: str, where: Where) -> tuple[int, int]:
+    """Height and width of an image."""
+    try:
+        _, height, width = decode(_content(read, image, where)).shape
+    except ValueError as mistake:
+        raise where.error(f'image "{image}": {mistake}') from None
+    return height, width
+
+
+def _yolo_names(listed: Sequence[Pair], read: Callable[[str], bytes]) -> list[str]:
+    """The names of classes by number in a file beside the first annotation of YOLO, or in the folder above."""
+    annotation = next((name for _, name, _ in listed if name.lower().endswith(".txt")), None)
+    if annotation is None:
+        return []
+    folder = os.path.dirname(annotation)
+    for name in (os.path.join(where, file) for where in (folder, os.path.dirname(folder)) for file in CLASS_FILES):
+        with suppress(OSError):
+            return [line.strip() for line in read(name).decode("utf-8-sig", "replace").splitlines() if line.strip()]
+    return []
 
 
 # Arrays
@@ -233,7 +304,7 @@ def read(path: Path, root: str = "", label_file: str = "") -> list[AnnotatedImag
             raise Where(str(path)).error("annotations of PASCAL VOC need a label_file", remedy=remedy)
         listed = [(str(folder / image), str(folder / xml), where) for image, xml, where in read_list(path)]
         names = class_names.read(label_file)
-        images, _ = read_voc(listed, lambda name: inputs.read(name, inputs.LIST), names, first=1)
+        images, _ = read_pairs(listed, lambda name: inputs.read(name, inputs.LIST), names, first=1)
     if not images:
         raise Where(str(path)).error("no images", expected="at least one")
     return [_with_pixels(image) for image in images]

@@ -13,6 +13,8 @@ from .. import imaging, options
 from ..options import FiniteRange, Whole
 from ..output import say
 
+LISTED = 10  # boxes of each kind
+
 if TYPE_CHECKING:
     from ...data.archive import Subfolder
     from ...data.listing import Listed
@@ -85,7 +87,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
     say(f"wrote {paths[2]}: {len(classes)} classes", err=True)
 
 
-@click.command(cls=imaging.GflagsCommand, short_help="A database of images with boxes, from VOC or COCO")
+@click.command(cls=imaging.GflagsCommand, short_help="A database of images with boxes")
 @click.argument("origin", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
 @click.option("--name", help="Start of the names of the output. Default: that of FILE or FOLDER.")
 @click.option(
@@ -113,13 +115,16 @@ def detection(
     """A database for AnnotatedData layers, of images with boxes: NAME_lmdb, NAME_labelmap.prototxt with the classes,
     NAME_sizes.txt with the size of each image.
 
-    FILE is COCO's JSON, or a list of lines "image annotation" with VOC's XML files; FOLDER is a VOC folder with
-    JPEGImages, Annotations and ImageSets. Image files are stored as they are unless they are resized. Boxes are cut at
-    the sides of the image; boxes without area are left out.
+    FILE is COCO's JSON, or a list of lines "image annotation". An annotation is PASCAL VOC's .xml, YOLO's .txt (its
+    classes have the names of classes.txt beside it) or LabelMe's .json. FOLDER is a VOC folder with JPEGImages,
+    Annotations and ImageSets, or any folder of images with annotations of their names. Image files are stored as they
+    are unless they are resized. Boxes are cut at the sides of the image; boxes without area are left out and named. An
+    image of another size than annotated is an error, or left out by -skip.
 
     \b
     Example:
       caffelite dataset detection shapes/train.json --out data
+      caffelite dataset detection labelled/
       caffelite dataset detection VOCdevkit/VOC2007 --part test --name voc2007_test
     """
     from ...data import annotated_records, class_names
@@ -147,8 +152,13 @@ def detection(
     for label, text in enumerate(classes):
         if label:
             say(f"    {label:>4} {done.objects[label]:>8}  {text}", err=True)
-    if done.cut or done.empty:
-        say(f"  {done.cut} boxes were cut at the sides of their image, {done.empty} without area left out", err=True)
+    for boxes, what in ((done.cut, "cut at the sides of their image"), (done.empty, "left out, without area")):
+        if boxes:
+            say(f"  boxes {what}: {len(boxes)}", err=True)
+            for text in boxes[:LISTED]:
+                say(f"    {text}", err=True)
+            if len(boxes) > LISTED:
+                say(f"    … and {len(boxes) - LISTED} more", err=True)
     imaging.report_left_out(done.skipped)
 
 
@@ -159,8 +169,8 @@ def _read_objects(
     from ...data.convert import reader
 
     if origin.is_dir() or origin.suffix.lower() != ".json":
-        listed = objects.voc_folder(origin, part) if origin.is_dir() else objects.read_list(origin)
-        return objects.read_voc(listed, reader(str(folder)), classes, first)
+        listed = objects.read_folder(origin, part) if origin.is_dir() else objects.read_list(origin)
+        return objects.read_pairs(listed, reader(str(folder)), classes, first)
     images, names = objects.read_coco(origin)
     if classes is None:
         return images, names

@@ -21,6 +21,7 @@ from ...data.database import Datums
 from ...data.draws import Key, key, of_sample, uniform
 from ...data.fingerprint import Facts, digest, sampled
 from ...data.images import channels_first, channels_last
+from ...data.joining import joined
 from ...data.lmdb_reader import Record
 from ...data.opening import batch_size_of, check_tops, is_balanced, sample_order, source_path
 from ...data.order import Order
@@ -171,6 +172,7 @@ class AnnotatedData(Varying, Feed):
     varied_tops = frozenset({1})
     _rows: np.ndarray  # of the batch that was fed
     listed_files = staticmethod(no_files)
+    joined = staticmethod(joined)
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
