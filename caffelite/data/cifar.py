@@ -1,14 +1,15 @@
 """Reads the files of CIFAR-10, binary or pickled: 3×32×32 bytes for each image, stored as RGB and returned as
 BGR."""
 
-import io
-import pickle
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..errors import Where
 from .archive import Files
+from .plain_pickle import Built, Global, PlainUnpickler, Refused
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 TRAIN, TEST = tuple(f"data_batch_{i}" for i in range(1, 6)), ("test_batch",)
@@ -60,21 +61,67 @@ def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.nd
     return images, labels
 
 
-class _Arrays(pickle.Unpickler):
-    """Makes arrays and plain values, and nothing else that a pickle may ask for."""
+class _Dtype(Built):
+    """Stands for a dtype of NumPy, of numbers alone."""
 
-    def find_class(self, module: str, name: str):
-        if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-            return np.empty(0).__reduce__()[0]  # that function, wherever this NumPy keeps it
-        if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
-            return getattr(np, name)
-        raise pickle.UnpicklingError(f"it refers to {module}.{name}")
+    __slots__ = ("_text", "order")
+
+    def __init__(self, text: Any, *_: Any):
+        text = text.decode("latin1") if isinstance(text, bytes) else text
+        if text not in NUMBERS:
+            raise Refused(f"an array of another type than {', '.join(NUMBERS)}")
+        self._text, self.order = text, "="
+
+    def build(self, state: Any) -> None:
+        order = state[1].decode("latin1") if isinstance(state[1], bytes) else state[1]
+        if order not in ("<", ">", "=", "|"):
+            raise Refused("an order of bytes that is none")
+        self.order = order
+
+    def numpy(self) -> np.dtype:
+        return np.dtype(self._text).newbyteorder(self.order)
+
+
+class _Array(Built):
+    """Stands for an array of NumPy, which is made when the file is read."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, *_: Any):
+        self.values = np.empty(0)
+
+    def build(self, state: Any) -> None:
+        _, shape, dtype, fortran, content = state
+        sizes = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
+        if not sizes or not isinstance(dtype, _Dtype) or not isinstance(content, bytes):
+            raise Refused("an array without numbers")
+        values = np.frombuffer(content, dtype.numpy())
+        if values.size != math.prod(shape):
+            raise Refused(f"an array of {values.size} numbers for the shape {shape[:4]}")
+        self.values = values.reshape(shape, order="F" if fortran is True else "C")
+
+
+NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8")
+GLOBALS = {
+    **{(f"numpy.{core}.multiarray", "_reconstruct"): Global(_Array) for core in ("core", "_core")},
+    ("numpy", "ndarray"): Global(),
+    ("numpy", "dtype"): Global(_Dtype),
+}
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """An array, or a list of whole numbers as one. Errors: ValueError for anything else."""
+    if isinstance(value, list) and all(type(each) is int for each in value):
+        return np.array(value, np.int64)
+    if not isinstance(value, _Array):
+        raise ValueError("values that are no array")
+    return value.values
 
 
 def _unpickled(content: bytes, where: Where) -> tuple[np.ndarray, np.ndarray]:
     try:
-        batch = _Arrays(io.BytesIO(content), encoding="bytes").load()
-        images, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
+        batch = PlainUnpickler(content, GLOBALS, encoding="bytes").load()
+        images, labels = _numbers(batch[b"data"]), _numbers(batch[b"labels"])
         if images.dtype != np.uint8 or images.shape != (len(labels), RECORD - 1) or labels.min() < 0:
             raise ValueError(f"{images.shape} of {images.dtype}")
     except Exception as mistake:  # a damaged pickle may raise any exception

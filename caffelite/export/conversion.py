@@ -4,7 +4,6 @@ Formats: docs.pytorch.org/docs/stable/notes/serialization.html (a zip of one pic
 github.com/huggingface/safetensors (a JSON header, then the values); onnx.ai (initializers of a graph).
 """
 
-import collections
 import io
 import json
 import math
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import file_types, inputs
+from ..data.plain_pickle import Global, PlainUnpickler, ordered_dict
 from ..errors import CaffeliteError, did_you_mean, reporting
 from ..layers.batch_norm import BatchNorm
 from ..layers.scale_bias import Scale
@@ -110,14 +110,19 @@ def _safetensors(data: bytes) -> Tensors:
 class _Storage:
     """The values of one file in the zip, of which tensors are views."""
 
+    __slots__ = ("values",)
+
     def __init__(self, values: np.ndarray):
         self.values = values
 
 
 def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> np.ndarray:
     """torch._utils._rebuild_tensor_v2"""
-    if not isinstance(storage, _Storage) or len(shape) != len(strides) or min((offset, *shape, *strides)) < 0:
+    plain = type(shape) is tuple and type(strides) is tuple and len(shape) == len(strides)
+    if not isinstance(storage, _Storage) or not plain:
         raise _Refused("a tensor without a storage")
+    if any(type(number) is not int or not 0 <= number < 1 << 62 for number in (offset, *shape, *strides)):
+        raise _Refused("a tensor whose shape is none")
     values, count = storage.values, math.prod(shape)
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if count > len(values) or (count and last >= len(values)):
@@ -127,23 +132,23 @@ def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[in
     return np.ascontiguousarray(view).reshape(shape)
 
 
-def _parameter(tensor: np.ndarray, *_: Any) -> np.ndarray:
+def _parameter(tensor: Any, *_: Any) -> Any:
     """torch._utils._rebuild_parameter"""
     return tensor
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(PlainUnpickler):
     """Knows tensors, and refuses everything else that a pickle can name."""
 
     ALLOWED = {
-        ("collections", "OrderedDict"): collections.OrderedDict,
-        ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-        ("torch._utils", "_rebuild_parameter"): _parameter,
+        ("collections", "OrderedDict"): Global(ordered_dict),
+        ("torch._utils", "_rebuild_tensor_v2"): Global(_tensor),
+        ("torch._utils", "_rebuild_parameter"): Global(_parameter),
         **{("torch", name): dtype for name, dtype in STORAGES.items()},
     }
 
     def __init__(self, data: bytes, archive: zipfile.ZipFile, folder: str):
-        super().__init__(io.BytesIO(data))
+        super().__init__(data, self.ALLOWED)
         self._archive, self._folder = archive, folder
 
     def find_class(self, module: str, name: str) -> Any:
@@ -153,7 +158,7 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> _Storage:
         kind, dtype, key, _, _ = pid
-        if kind != "storage" or dtype not in STORAGES.values():
+        if kind != "storage" or dtype not in STORAGES.values() or not isinstance(key, str):
             raise _Refused("a storage of an unknown type")
         return _Storage(_array(_stored(self._archive, f"{self._folder}/data/{key}"), dtype))
 
