@@ -1,7 +1,8 @@
 """Opens the files that a user names: only regular files, up to the maximum size of their kind.
 
 Opening a FIFO blocks, and a device may return endless data. Errors are OSError; `strerror` says what kind of file was
-found, so that a caller reports them with the position of the file's name, as it does for a missing file.
+found, so that a caller reports them with the position of the file's name, as it does for a missing file. Where this
+process is confined to roots (roots.py), a file that is not below them is Outside.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from . import roots
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -57,7 +60,8 @@ def beside(folder: Path, name: str) -> str:
 
 def check(path: str | os.PathLike, most: int | None = None) -> os.stat_result:
     """The status of a regular file. Errors: OSError where there is none, where it is of another kind, or larger than
-    `most` bytes."""
+    `most` bytes; Outside for one that is not below the roots of this process."""
+    roots.check(path)
     try:
         status = os.stat(path)
     except ValueError:
@@ -85,7 +89,7 @@ def open_descriptor(path: str | os.PathLike, most: int | None = None) -> int:
     """The file descriptor of a regular file that is open to read; the caller closes it. Errors: as for `check`."""
     check(path, most)
     # Not blocking: the path may have become a FIFO since it was checked.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = roots.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         _check(os.fstat(handle), path, most)
         return handle

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from . import roots
 from .errors import printable
 
 PERIOD = 0.5  # seconds between reports to the job folder
@@ -73,7 +74,8 @@ class ReportingBar:
 
 def write(file: Path, done: int, total: int | None, text: str) -> None:
     """Replaces a progress file. A disk that fails is ignored."""
-    draft = file.with_name(f".{file.name}.draft")
-    with suppress(OSError):
-        draft.write_text(json.dumps({"done": done, "total": total, "text": text}) + "\n", encoding="utf-8")
-        os.replace(draft, file)
+    with suppress(OSError), roots.folder(file.parent) as folder:
+        draft = folder / f".{file.name}.draft"
+        with open(draft, "w", encoding="utf-8", opener=roots.open) as lines:
+            lines.write(json.dumps({"done": done, "total": total, "text": text}) + "\n")
+        os.replace(draft, folder / file.name)

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from .errors import CaffeliteError
 
 HOME = str(Path(__file__).resolve().parents[1])  # the folder of the package
 PR_SET_PDEATHSIG = 1
@@ -68,13 +71,24 @@ def kill_tree(process: int) -> None:
             os.kill(each, signal.SIGKILL)
 
 
+def _check_private(folder: Path, status: os.stat_result) -> None:
+    """Refuses a folder of compiled code that is another user's, or that others can write."""
+    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
+        what = f"other users can write {folder}, from which code is loaded"
+        remedy = f"remove {folder}, which is made anew, or name another one in the environment variable CAFFELITE_CACHE"
+        raise CaffeliteError(what, expected="mode 700, owned by you", remedy=remedy)
+
+
 def cache_folder() -> Path:
-    """$CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
+    """$CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one. Errors: CaffeliteError where
+    other users can write it: compiled code is loaded from it."""
     chosen = os.environ.get("CAFFELITE_CACHE")
     home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = home.stat()
         if os.access(home, os.W_OK):
+            _check_private(home, status)
             return home
     except OSError:
         pass
@@ -92,9 +106,22 @@ def handling(numbers: Iterable[int], handle: Callable[[int, FrameType | None], o
             signal.signal(number, handler)
 
 
-def command(arguments: Sequence[str]) -> list[str]:
-    """The command line of ``caffelite ARGUMENTS`` in a process of this Python."""
-    return python("from caffelite.cli import main; main()", *arguments)
+def command(arguments: Sequence[str], directory: str | os.PathLike[str] | None = None) -> list[str]:
+    """The command line of ``caffelite ARGUMENTS`` in a process of this Python. directory: the working directory, to
+    which it changes when the package is imported: start it in HOME, with ``environment``. Default: where it starts."""
+    change = f"import os; os.chdir({os.fspath(directory)!r}); " if directory is not None else ""
+    return python(f"from caffelite.cli import main; {change}main()", *arguments)
+
+
+def environment() -> dict[str, str]:
+    """The variables for a process that starts in another folder: folders that name code are those that they are
+    here."""
+    variables = dict(os.environ)
+    for name in ("PYTHONPATH", "CAFFELITE_PYTHON"):
+        if name in variables:
+            folders = [os.path.abspath(part) for part in variables[name].split(os.pathsep) if part]
+            variables[name] = os.pathsep.join(folders)
+    return variables
 
 
 def python(code: str, *arguments: str) -> list[str]:

@@ -63,8 +63,11 @@ def files() -> list[str]:
 
 
 def _paths() -> list[str]:
-    named = [str(Path(part).resolve()) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-    return list(dict.fromkeys([*(_given or ()), *named]))
+    return list(dict.fromkeys([*(_given or ()), *_named()]))
+
+
+def _named() -> list[str]:
+    return [str(Path(part).resolve()) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
 
 
 def search_path() -> list[str]:
@@ -75,9 +78,12 @@ def search_path() -> list[str]:
 
 def leave_current_folder() -> None:
     """Takes the current folder off sys.path where `python -m` or an empty entry of PYTHONPATH put it, not where
-    PYTHONPATH names it. Errors: it has been deleted."""
+    PYTHONPATH names it. Relative folders of CAFFELITE_PYTHON stay those of the current folder, also where a command
+    changes to another one. Errors: it has been deleted."""
     with reporting("find the current folder", "change to one that exists: cd DIR"):
         here = os.path.realpath(os.getcwd())
+    if VARIABLE in os.environ:
+        os.environ[VARIABLE] = os.pathsep.join(_named())
     named = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if not any(os.path.realpath(part) == here for part in named):
         sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]

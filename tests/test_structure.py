@@ -22,14 +22,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
-LANGUAGE = "errors inputs file_types system caffelite_pb2 "
+LANGUAGE = "errors roots inputs file_types system caffelite_pb2 "
 ARROWS = {
     "__version__": "",
     "errors": "",
-    "inputs": "",
-    "system": "",
+    "roots": "errors",
+    "inputs": "errors roots",
+    "system": "errors",
     "caffelite_pb2": "",
-    "progress": "errors",
+    "progress": "errors roots",
     "stored": "errors inputs",
     "file_types": "errors inputs",
     "user_modules": "errors",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .. import roots
 from ..errors import CaffeliteError, reporting
 from . import options
 from .options import comma_separated
@@ -279,8 +280,8 @@ class Session:
 
         page, folder = answers.page(one, entry), self.folder or Path()
         with reporting(f"write to {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.png").write_bytes(png(page))
+            with roots.folder(folder, make=True):
+                roots.write(folder / f"{name}.png", png(page))
         return page if answers.on_sheet else None
 
     def _write_sheet(self, pages: list[Any]) -> None:

@@ -15,8 +15,15 @@ ACTIONS = ("pause", "resume", "snapshot", "kill", "note", "clone")  # those of c
 @click.option("--tag", "tags", multiple=True, metavar="TEXT", help="With note: add a tag; repeatable.")
 @click.option("--untag", multiple=True, metavar="TEXT", help="With note: remove a tag; repeatable.")
 @click.option("--text", metavar="TEXT", help="With note: replace the note.")
+@click.option(
+    "--python",
+    multiple=True,
+    metavar="PATH",
+    help="With resume: file with layers of your own, or folder of them and of the modules of Python layers; "
+    "repeatable. Those that the run's records name are not used.",
+)
 @click.option("--to", metavar="DIR", type=click.Path(path_type=Path), help="With clone: the new folder.")
-def control(action, folders, tags, untag, text, to) -> None:
+def control(action, folders, tags, untag, text, python, to) -> None:
     """Controls the runs of run folders, however they were started on this machine.
 
     pause requests a snapshot and the end of the run; resume continues from the newest snapshot, as a job of the queue
@@ -36,6 +43,8 @@ def control(action, folders, tags, untag, text, to) -> None:
 
     if action != "note" and (tags or untag or text is not None):
         raise click.UsageError("-tag, -untag and -text go with note")
+    if python and action != "resume":
+        raise click.UsageError("-python goes with resume")
     if to and (action != "clone" or len(folders) > 1):
         raise click.UsageError("-to goes with clone and one run")
     for folder in folders:
@@ -45,4 +54,4 @@ def control(action, folders, tags, untag, text, to) -> None:
         elif action == "clone":
             say(f"wrote {control.clone(folder, to or control.free_folder(folder))}")
         else:
-            say(act(folder, action))
+            say(act(folder, action, python=python))

@@ -17,7 +17,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from .. import user_modules
+from .. import roots, user_modules
 from ..errors import CaffeliteError, quoted, reporting
 from ..runs.config import LARGEST, RunConfig
 from .output import say
@@ -489,7 +489,7 @@ def picture_form(path: Path, *others: str) -> str:
 
 def write_picture(path: Path, body: bytes) -> None:
     with reporting(f"write {path}"):
-        path.write_bytes(body)
+        roots.write(path, body)
     say(f"wrote {path}", err=True)
 
 

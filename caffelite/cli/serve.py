@@ -78,4 +78,5 @@ def serve(roots, token, **options) -> None:
         if options[name] and not options[name].is_file():
             raise CaffeliteError(f"-{name} {options[name]} is no file")
     config = ServeConfig(tuple(roots or (Path("."),)), token=token, **options)
+    config.bounds.confine()
     run(config, lambda address: say(f"caffelite serves {address} (Ctrl-C ends it)", err=True))

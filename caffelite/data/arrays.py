@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Literal
 
@@ -92,9 +93,16 @@ def read(path: Path) -> Rows | np.ndarray:
     return opened(path, dtype, start, shape, order)
 
 
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A .npz to read. Errors: OSError; zipfile.BadZipFile."""
+    with BufferedReader(inputs.open_file(path)) as file, zipfile.ZipFile(file) as archive:
+        yield archive
+
+
 def names(path: Path) -> list[str]:
     """Of the arrays in a .npz."""
-    with zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
@@ -107,7 +115,7 @@ class Packed:
     def __init__(self, path: Path, entry: zipfile.ZipInfo):
         self._path, self._entry = path, entry
         self._values: np.ndarray | None = None
-        with zipfile.ZipFile(path) as archive, archive.open(entry) as file:
+        with _archive(path) as archive, archive.open(entry) as file:
             self.dtype, self.shape, self._order, self._start = npy.header(file)
         needed = self._start + self.dtype.itemsize * math.prod(self.shape)
         if entry.file_size != needed:
@@ -129,7 +137,7 @@ class Packed:
         """The first ``count`` numbers."""
         values = np.empty(count, self.dtype)
         left = values.data.cast("B") if count else memoryview(b"")
-        with zipfile.ZipFile(self._path) as archive, archive.open(self._entry) as file:
+        with _archive(self._path) as archive, archive.open(self._entry) as file:
             file.read(self._start)
             while left:
                 chunk = file.read(min(len(left), 1 << 24))
@@ -146,7 +154,7 @@ class Packed:
 
 def of_npz(path: Path, name: str) -> Packed | None:
     """An array of a .npz, None where it has none of the name. Errors: DAMAGE."""
-    with zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         packed = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
     return Packed(path, packed) if packed else None
 

@@ -70,6 +70,8 @@ def _look(request: dict) -> tuple[dict, list]:
     import h5py
 
     with h5py.File(request["path"], "r") as file:
+        if request["confined"]:
+            _refuse_others(file, request["names"])
         descriptions = [_described(file, name) for name in request["names"]]
         names = [name for name, _ in zip(file, range(NAMES), strict=False)] if None in descriptions else []
     return {"found": descriptions, "names": names}, []
@@ -88,6 +90,22 @@ def _described(file, name: str) -> dict | None:
     if values.shape and described["numbers"]:
         described["chunk"] = _check_size(values)
     return described
+
+
+def _refuse_others(file, names: Iterable[str]) -> None:
+    """Refuses data sets of which a link, or the values, are elsewhere. Errors: OSError."""
+    import h5py
+
+    for name in names:
+        group = file
+        for part in name.split("/"):
+            link = group.get(part, getlink=True) if part and hasattr(group, "items") and part in group.keys() else None
+            if isinstance(link, h5py.HardLink):
+                group = group[part]
+            elif link is not None:
+                raise OSError(f'"{name}" is a link, which is refused below the roots of a server')
+        if isinstance(group, h5py.Dataset) and (group.external or group.is_virtual):
+            raise OSError(f'"{name}" has its values in other files, which is refused below the roots of a server')
 
 
 def _check_size(values) -> int:
@@ -126,6 +144,8 @@ def _read(request: dict) -> tuple[dict, list]:
 
     rows, arrays = request["rows"], []
     with h5py.File(request["path"], "r") as file:
+        if request["confined"]:
+            _refuse_others(file, request["names"])
         for name in request["names"]:
             values = file[name]
             if isinstance(rows, dict):

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import IO
 
 import numpy as np
 
+from .. import inputs, roots
 from . import hdf5_process
 
 # Limits of a request: CPU time, memory besides the data read, and bytes read per additional second.
@@ -71,6 +72,22 @@ def read(
 
 
 def _ask(request: dict, work: int, shapes: list[tuple[int, ...]], memory: int = 0) -> tuple[dict, list[np.ndarray]]:
+    with _opened(request["path"]) as request["path"]:
+        return _answered(request | {"confined": bool(roots.current())}, work, shapes, memory)
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[str]:
+    """The path by which the process opens a file: where this one is confined to roots, that of the file which it has
+    opened. Errors: OSError; Outside."""
+    if not roots.current():
+        yield path
+        return
+    with inputs.open_file(path) as file:
+        yield f"/proc/{os.getpid()}/fd/{file.fileno()}" if os.path.isdir(roots.DESCRIPTORS) else path
+
+
+def _answered(request: dict, work: int, shapes: list[tuple[int, ...]], memory: int) -> tuple[dict, list[np.ndarray]]:
     size = sum(4 * math.prod(shape) for shape in shapes)
     request["seconds"] = SECONDS + (size + work) // PER_SECOND
     request["memory"] = MEMORY + 2 * size + memory

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import inputs, roots
 from ..errors import CaffeliteError, Where, closed_on_failure, message_of, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
@@ -19,6 +22,7 @@ from .pictures import AS_CAFFE, Decoder
 if TYPE_CHECKING:
     import plyvel
 
+MOST_OPEN = 400  # files of a LevelDB below the roots of a server, which stay open
 AT_ONCE = 8  # tables that are looked at before each record is read
 
 
@@ -113,7 +117,8 @@ def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
 
 
 # A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.
-_opened: dict[Path, list] = {}
+_opened: dict[Path, tuple[plyvel.DB, ExitStack]] = {}
+_readers: Counter[Path] = Counter()
 _opening = Lock()
 
 
@@ -128,20 +133,38 @@ def _open(path: Path) -> plyvel.DB:
             if not (path / "CURRENT").is_file():  # LevelDB would leave a lock file in any folder
                 raise where.error("cannot open the LevelDB", expected="a LevelDB folder", found="one without CURRENT")
             try:
-                _opened[identity] = [plyvel.DB(str(path), create_if_missing=False, paranoid_checks=True), 0]
+                with ExitStack() as held:
+                    name = str(_linked(path, held) if roots.current() else path)
+                    database = plyvel.DB(name, create_if_missing=False, paranoid_checks=True)
+                    _opened[identity] = database, held.pop_all()
             except (plyvel.Error, OSError) as mistake:
                 reason = message_of(mistake)
                 busy = "only one process can read a LevelDB: end the other one, or convert it to LMDB"
                 what = f"cannot open the LevelDB: {reason}"
                 raise where.error(what, remedy=busy if "lock" in reason else ANEW) from None
-        _opened[identity][1] += 1
+        _readers[identity] += 1
         return _opened[identity][0]
+
+
+def _linked(path: Path, held: ExitStack) -> Path:
+    """A folder of our own with links to the files of a LevelDB, which are open: the library opens files by their names,
+    also later, and writes into the folder. Errors: OSError; Outside; too many files to be open."""
+    names = sorted(entry.name for entry in os.scandir(path) if entry.name != "LOCK")
+    if len(names) > MOST_OPEN:
+        what, expected = f"this LevelDB has {len(names)} files", f"at most {MOST_OPEN} below the roots of a server"
+        raise Where(str(path)).error(what, expected=expected, remedy="convert it to LMDB")
+    ours = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="caffelite-leveldb-")))
+    for name in names:
+        file = held.enter_context(inputs.open_file(path / name))
+        (ours / name).symlink_to(f"{roots.DESCRIPTORS}/{file.fileno()}")
+    return ours
 
 
 def _close(path: Path) -> None:
     with _opening:
-        held = _opened[path.resolve()]
-        held[1] -= 1
-        if not held[1]:
-            del _opened[path.resolve()]
-            held[0].close()
+        identity = path.resolve()
+        _readers[identity] -= 1
+        if not _readers[identity]:
+            database, held = _opened.pop(identity)
+            database.close()
+            held.close()

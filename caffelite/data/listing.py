@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .. import inputs
+from .. import inputs, roots
 from ..errors import CaffeliteError, Collector, Where, did_you_mean
 from .database import EXACT_LABELS
 from .draws import key, permutation
@@ -210,7 +210,7 @@ def files_below(folder: str | os.PathLike) -> list[str]:
         near = did_you_mean(folder.name, (p.name for p in folder.parent.glob("*/"))) if folder.parent.is_dir() else None
         raise Where(str(folder)).error("not a folder", expected="a folder of class folders", remedy=near)
     names = []
-    for parent, folders, files in os.walk(folder, followlinks=True):
+    for parent, folders, files in roots.walk(folder):
         below = os.path.relpath(parent, folder)
         if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
             raise Where(parent).error("the folder is empty", remedy="remove it, or put its images there")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import file_types, inputs
+from .. import file_types, inputs, roots
 from ..errors import CaffeliteError, Where, closed_on_failure
 
 _BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those of its type
@@ -415,10 +415,12 @@ _opening = RLock()  # reentrant: the garbage collector may release a reader insi
 
 
 def _environment(path: Path, file: Path) -> tuple[tuple[int, int], lmdb.Environment] | None:
-    """The identity of the file and LMDB's environment, which holds the lock; None where the lock would be a new file in
-    a folder of another user: it could keep that user from writing."""
+    """The identity of the file and LMDB's environment, which holds the lock; None where this process is confined to
+    roots, or where the lock would be a new file in a folder of another user: it could keep that user from writing."""
     import lmdb
 
+    if roots.current():
+        return None  # the library opens, and writes, by names that may become links
     lock = path / "lock.mdb" if path.is_dir() else path.with_name(f"{path.name}-lock")
     if not os.path.lexists(lock) and os.stat(lock.parent).st_uid != os.geteuid():
         return None

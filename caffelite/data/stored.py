@@ -1,10 +1,11 @@
 """The stored samples of a data layer, by number: for tools that show samples after the net is gone."""
 
+import io
 import os
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
+from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Locator, Where
 from ..layers import REGISTRY
 from ..layers.base.feeding import feeding_type
@@ -56,7 +57,7 @@ def _lists_absolute(source: str) -> bool:
     if os.path.isdir(source) or ".tar" in source:
         return True
     try:
-        with open(source, encoding="utf-8", errors="replace") as lines:
+        with io.TextIOWrapper(io.BufferedReader(inputs.open_file(source)), "utf-8", "replace") as lines:
             if source.lower().endswith(".csv"):
                 next(lines, "")  # the header
             return os.path.isabs(next((line for line in lines if line.strip()), ""))

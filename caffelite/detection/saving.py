@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
+from .. import caffelite_pb2 as pb, roots
 from ..errors import Locator
 from . import boxes as box_arithmetic
 from .names import read_label_map, read_sizes
@@ -77,12 +77,12 @@ class Saving:
     def _write(self) -> None:
         folder, prefix = Path(self._param.output_directory), self._param.output_name_prefix
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             for name, text in self._files():
                 file = folder / f"{prefix}{name}"
-                draft = file.with_name(f".{file.name}.draft")
-                draft.write_text(text, encoding="utf-8")
-                os.replace(draft, file)
+                with roots.folder(file.parent, make=True) as opened:
+                    draft = opened / f".{file.name}.draft"
+                    roots.write(draft, text)
+                    os.replace(draft, opened / file.name)
         except OSError as mistake:
             what = f"cannot write detections into {folder}: {mistake.strerror}"
             raise self._locate.error(what, "output_directory") from None

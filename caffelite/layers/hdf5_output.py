@@ -4,12 +4,15 @@ import contextlib
 import errno
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from .. import roots
 from ..devices.protocol import Device
 from ..system import reserve
+from ..weights.hdf5 import members
 from .base import require
 from .base.layer import Layer, Shape, register
 from .base.state import Writing
@@ -60,11 +63,17 @@ class HDF5Output(Writing, Layer):
                 _write(self.path, _first(arrays))
             else:
                 _reserve(self.path, sum(rows.nbytes for rows in arrays) + SLACK)
-                with h5py.File(self.path, "r+") as file:
+                with _opened(self.path) as opened, h5py.File(opened, "r+") as file:
+                    stored = dict(members(file))
                     for name, rows in zip(NAMES, arrays, strict=True):
-                        file[name].resize(len(file[name]) + len(rows), axis=0)
-                        file[name][-len(rows) :] = rows
-        except (OSError, RuntimeError, KeyError) as error:  # HDF5's, and of a file that another program changed
+                        stored[name].resize(len(stored[name]) + len(rows), axis=0)
+                        stored[name][-len(rows) :] = rows
+        except (
+            OSError,
+            RuntimeError,
+            KeyError,
+            ValueError,
+        ) as error:  # HDF5's, and of a file that another program changed
             full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             what, remedy = f"cannot write {self.path}: {reason}", "free disk space" if full else None
@@ -86,7 +95,7 @@ def _first(arrays: list[np.ndarray]) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     """Writes a new file, or none."""
     try:
-        with open(path, "wb") as file:
+        with open(path, "wb", opener=roots.open) as file:
             file.write(content)
     except OSError:
         with contextlib.suppress(OSError):
@@ -94,10 +103,24 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[str]:
+    """A name for HDF5's library of a file to write; where this process is confined to roots, of the one that it
+    opened."""
+    if not roots.current():
+        yield str(path)
+        return
+    handle = roots.open(path, os.O_RDWR)
+    try:
+        yield f"{roots.DESCRIPTORS}/{handle}"
+    finally:
+        os.close(handle)
+
+
 def _reserve(path: Path, count: int) -> None:
     """Makes sure that a file can grow by so many bytes, as HDF5 itself survives no failed write; it gives back what it
     does not need. Errors: the disk is full."""
-    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    handle = roots.open(path, os.O_RDWR)
     try:
         size = os.fstat(handle).st_size
         try:

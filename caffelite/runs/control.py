@@ -8,14 +8,14 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import caffelite_pb2 as pb, inputs, prototxt, stored
-from ..errors import CaffeliteError, Locator, reporting
+from .. import caffelite_pb2 as pb, inputs, prototxt, roots, stored, system
+from ..errors import CaffeliteError, Locator, printable, reporting
 from ..training import epochs
 from ..training.checkpoint import snapshot
 from . import folder as files, lock, registry, resolved, snapshots
@@ -35,9 +35,10 @@ def offered(state: str) -> tuple[str, ...]:
     return ("resume",) if state in RESUMABLE else ()
 
 
-def command(folder: str | Path, action: str) -> str:
+def command(folder: str | Path, action: str, python: Sequence[str] = ()) -> str:
     """The command line of an action, as a shell takes it."""
-    return shlex.join(["caffelite", "control", action, str(folder)])
+    code = [word for path in python for word in ("-python", path)]
+    return shlex.join(["caffelite", "control", action, str(folder), *code])
 
 
 def pause(folder: Path) -> str:
@@ -115,10 +116,12 @@ def _unknown_process(folder: Path) -> CaffeliteError:
     return CaffeliteError(f"the process of {folder} is not known", expected="a process of this user on this machine")
 
 
-def continuation(folder: Path) -> tuple[RunConfig, Path]:
+def continuation(folder: Path, python: Sequence[str] = ()) -> tuple[RunConfig, Path]:
     """The configuration that continues a run from its newest sound snapshot, and its working directory.
 
-    Errors: the run runs, waits or is finished; there is no sound snapshot.
+    python: files and folders of the user's own layers. Those that the run's records name are not used: somebody else
+    may have written them. Errors: the run runs, waits or is finished; there is no sound snapshot; the run had
+    ``python``, and none is given.
     """
     status = registry.read(folder)
     if status.state not in RESUMABLE:
@@ -128,26 +131,35 @@ def continuation(folder: Path) -> tuple[RunConfig, Path]:
     if state is None:
         what = f"{folder} has no snapshot to continue from"
         raise CaffeliteError(what, expected=f"{snapshots.prefix(folder)}_iter_N.solverstate")
-    config = snapshots.config(folder)
+    config, directory = snapshots.config(folder), Path(status.working_directory)
+    if config.python_folders and not python:
+        named = [os.path.abspath(directory / path) for path in config.python_folders]
+        what, found = f"{folder} was trained with code that its records name", " ".join(map(printable, named))
+        remedy = f"if you trust that code: {command(folder, 'resume', named)}"
+        raise CaffeliteError(what, expected="-python, which names the code", found=found, remedy=remedy)
     default = Path(f"{snapshots.prefix(folder)}_run")
-    record = config.record or (None if default == folder.resolve() else str(folder.resolve()))
-    continued = dataclasses.replace(config, snapshot=str(state), resume=False, weights=(), record=record)
-    return continued, Path(status.working_directory)
+    record = None if default == folder.resolve() else str(folder.resolve())
+    given = tuple(os.path.abspath(path) for path in python)
+    changes: dict[str, Any] = {"snapshot": str(state), "resume": False, "weights": (), "record": record}
+    return dataclasses.replace(config, **changes, python_folders=given), directory
 
 
-def resume(folder: Path) -> str:
+def resume(folder: Path, python: Sequence[str] = ()) -> str:
     """Starts a process, in a session of its own, that continues a run; returns when it has locked the folder, or after
     PATIENCE seconds.
 
-    What it prints goes to resume.txt. Errors: as for ``continuation``; the process ended, with its last line.
+    What it prints goes to resume.txt. python: as for ``continuation``. Errors: as for it; the process ended, with its
+    last line.
     """
-    config, directory = continuation(folder)
+    config, directory = continuation(folder, python)
     output = folder / files.RESUMED
     try:
-        with open(output, "wb") as file:
+        os.stat(directory / "")
+        with files.open_new(output) as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "caffelite", "train", *config.arguments()],
-                cwd=directory,
+                system.command(["train", *config.arguments()], directory),
+                cwd=system.HOME,
+                env=system.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -202,7 +214,8 @@ def clone(folder: Path, to: Path, base: Path | None = None) -> Path:
     if to.exists():
         raise CaffeliteError(f"{to} exists", expected="a new folder")
     with reporting(f"write {to}"):
-        to.mkdir(parents=True)
+        with roots.folder(to.parent, make=True) as above:
+            (above / to.name).mkdir()
         for name, text in written.items():
             files.write_atomically(to / name, text)
     return to / "solver.prototxt"

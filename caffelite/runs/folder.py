@@ -36,7 +36,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .. import stored
+from .. import inputs, roots, stored
 from ..errors import CaffeliteError
 
 SOLVER, NET, CONFIG, RUN = "solver.prototxt", "net.prototxt", "config.json", "run.json"
@@ -53,10 +53,10 @@ RECORDS = (
 JOB_FOLDER = "CAFFELITE_JOB_FOLDER"  # environment variable: the folder of the job that this process belongs to
 
 
-def leads_out(folder: Path, roots: Iterable[Path]) -> bool:
-    """Whether a record of a run, or of a job, is a link to a file that is below none of the roots."""
+def leads_out(folder: Path, tops: Iterable[Path]) -> bool:
+    """Whether a record of a run, or of a job, is a link to a file that is below none of the folders ``tops``."""
     links = [folder / name for name in RECORDS if os.path.islink(folder / name)]
-    return any(not any(Path(os.path.realpath(link)).is_relative_to(root) for root in roots) for link in links)
+    return any(not any(Path(os.path.realpath(link)).is_relative_to(top) for top in tops) for link in links)
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -94,34 +94,35 @@ def free(path: Path, suffixes: Iterable[int]) -> Path:
 
 def tail(path: Path, most: int) -> str:
     """The text in the last ``most`` bytes of a file; empty where there is none."""
-    with suppress(OSError), open(path, "rb") as file:
+    with suppress(OSError), inputs.open_file(path) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - most))
-        return file.read().decode(errors="replace")
+        return (file.read(most) or b"").decode(errors="replace")
     return ""
 
 
 def write_atomically(path: Path, content: str | bytes, durable: bool = False) -> None:
     """Replaces a file, so that a reader finds the old content or the new one. durable: also after a loss of power.
     Errors: OSError."""
-    draft = path.with_name(f".{path.name}.draft")
-    with suppress(FileNotFoundError):  # what a crash left, or a link that leads elsewhere
-        draft.unlink()
-    try:
-        with open_new(draft) as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    with roots.folder(path.parent) as folder:
+        draft = folder / f".{path.name}.draft"
+        with suppress(FileNotFoundError):  # what a crash left, or a link that leads elsewhere
+            draft.unlink()
+        try:
+            with open_new(draft) as file:
+                file.write(content.encode("utf-8") if isinstance(content, str) else content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(draft, folder / path.name)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
 
 
 def open_new(path: Path, append: bool = False) -> BinaryIO:
     """Opens a file to write; a link in its place is not followed. append: keep what it holds. Errors: OSError."""
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC) | os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.fdopen(os.open(path, flags, 0o666), "wb")
+    return os.fdopen(roots.open(path, flags), "wb")
 
 
 def write_json(path: Path, content: dict) -> None:

@@ -108,12 +108,19 @@ def read(path: str | Path, samples: int | None = None) -> History:
     return history
 
 
+def recorded_losses(folder: Path, count: int) -> np.ndarray:
+    """The first ``count`` losses of a run's folder, which are read where they are used. Errors: OSError; ValueError
+    where there are fewer."""
+    with inputs.open_file(folder / LOSSES) as file:
+        return np.memmap(file, "<f4", "r", shape=(count,)) if count else np.zeros(0, "<f4")
+
+
 def _add_losses(history: History, folder: Path) -> None:
     """Takes the last loss of a run's records, at the time that the pace of its rows gives; of a run that displayed
     nothing the losses at even intervals. The last learning rate is the one that the outcome states."""
     try:
         count = inputs.check(folder / LOSSES).st_size // 4
-        losses = np.memmap(folder / LOSSES, "<f4", "r", shape=(count,)) if count else np.zeros(0, "<f4")
+        losses = recorded_losses(folder, count)
     except (OSError, ValueError):
         return
     outcome = _last_outcome(folder)

@@ -17,7 +17,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,21 +25,18 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb, inputs, stored, user_modules
+from .. import caffelite_pb2 as pb, inputs, roots as root_folders, stored, user_modules
 from ..errors import CaffeliteError, Locator, printable
 from ..inspection.reading import Findings, read
 from ..layers import REGISTRY
 from ..layers.data import Feed
 from ..prototxt import Document, schema
 from ..prototxt.overrides import Overrides
+from ..roots import Outside
 from . import state
 
 LONGEST = 4096  # characters of a path
 STORED = {"roots": ([str], None), "python": bool}
-
-
-class Outside(CaffeliteError):
-    """A path that is not below a root."""
 
 
 def _loops(path: Path) -> bool:
@@ -77,8 +74,7 @@ class Bounds:
         if "://" in text:
             raise Outside("this is an address, not a path below a root of the server", found=shown)
         if not any(path.is_relative_to(root) for root in self.roots) or path.is_relative_to(state.folder()):
-            remedy = "start the server with -root for its folder"
-            raise Outside("this path is not below a root of the server", found=shown, remedy=remedy)
+            raise root_folders.outside(text)
         return path
 
     def hold(self, names: Iterable[str], base: Path) -> None:
@@ -94,6 +90,15 @@ class Bounds:
                 known.add(folder)
             if file == ".." or os.path.islink(base / name):
                 self.resolve(name, base)
+
+    def confined(self) -> AbstractContextManager[None]:
+        """Within it this thread opens and creates files below the roots alone."""
+        return root_folders.confined(self.roots, (state.folder(),)) if self.roots is not None else nullcontext()
+
+    def confine(self) -> None:
+        """From now on this process opens and creates files below the roots alone."""
+        if self.roots is not None:
+            root_folders.confine(self.roots, (state.folder(),))
 
     @property
     def unlimited(self) -> bool:
@@ -456,6 +461,7 @@ def apply_terms(words: Sequence[str]) -> None:
     if texts:
         inputs.replace(texts.bodies())
     bounds = inherited_bounds()
+    bounds.confine()
     if not bounds.python:
         user_modules.refuse()
     refuse_command(bounds, words, Path.cwd())

@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import prototxt, stored
 from ..errors import CaffeliteError, did_you_mean, printable, reporting
+from ..roots import Outside
 from . import fields, folder as files, history, lock, registry
 from .registry import RunStatus
 
@@ -385,18 +386,18 @@ class Index:
             return entry[1]
         try:
             status = registry.read(folder)
+            changed = not entry or entry[0] != stamps
+            run = summary(status) if changed else dataclasses.replace(entry[1], status=status)
         except CaffeliteError:
             return None
-        if entry and entry[0] == stamps:
-            run = dataclasses.replace(entry[1], status=status)
-        else:
-            run = summary(status)
-            self._changed = True
+        self._changed = self._changed or changed
         self._entries[key] = stamps, run
         return run
 
     def _load(self) -> None:
-        content = stored.read(self._file, {"format": int, "entries": {str: [Any]}}) if self._file else {}
+        content: dict[str, Any] = {}
+        with suppress(Outside):
+            content = stored.read(self._file, {"format": int, "entries": {str: [Any]}}) if self._file else {}
         if content.get("format") != INDEX_FORMAT:
             return
         for key, entry in content.get("entries", {}).items():

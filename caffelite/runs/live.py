@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import stored
+from .. import inputs, stored
 from . import folder as files, history
 
 MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
@@ -106,9 +106,9 @@ def _identity(path: Path) -> tuple[int, int]:
 
 def _chunk(path: Path, start: int, most: int) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with inputs.open_file(path) as file:
             file.seek(start)
-            body = file.read(most)
+            body = file.read(most) or b""
     except OSError:
         return b""
     return body[: len(body) // 4 * 4] if path.name == files.LOSSES else body

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from .. import inputs, stored
+from .. import inputs, roots, stored
 from ..errors import CaffeliteError, printable
 from . import folder as files
 
@@ -42,7 +42,7 @@ class FileLock:
             self._acquire()  # it has the lock already, where there are locks
             _held.add(self)
             return
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        self._descriptor = roots.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
             self._acquire()
             self.describe(content or {})
@@ -119,7 +119,7 @@ def is_held(folder: Path, name: str = files.LOCK) -> bool:
     process of another host is not seen."""
     try:
         descriptor = inputs.open_descriptor(folder / name)
-    except OSError:
+    except (OSError, roots.Outside):
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+from .. import roots
 from ..errors import printable
 
 log = logging.getLogger("caffelite")
@@ -38,7 +39,7 @@ class LogFile(logging.Handler):
     def open(self, path: Path) -> None:
         """Writes the pending lines to a file, and all that follow. Errors: OSError."""
         self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._descriptor = roots.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         pending, self._pending = self._pending, None
         for line in pending or ():
             self.write(line)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import inputs, prototxt
+from .. import inputs, prototxt, roots
 from ..errors import CaffeliteError
 from ..layers.base.detection_base import DetectionJudge
 from ..system import usable_cores
@@ -143,7 +143,8 @@ class Recorder(Hook):
         sessions = self._earlier_sessions(trainer)
         if not sessions and self.folder.exists() and not is_queued(self.folder):
             self._rename_folder()
-        self.folder.mkdir(exist_ok=True)
+        with roots.folder(self.folder.parent) as above:
+            (above / self.folder.name).mkdir(exist_ok=True)
         self._lock = FolderLock(self.folder)
         discard_early_failure(self.folder)
         train, tests = trainer.specs
@@ -170,7 +171,7 @@ class Recorder(Hook):
     def _open_tables(self, iteration: int) -> None:
         metrics = self.folder / files.METRICS
         self._columns, self._seconds_before = truncate_metrics(metrics, iteration, self._columns)
-        self._metrics = open(metrics, "a", newline="")
+        self._metrics = open(metrics, "a", newline="", opener=roots.open)
         self._losses = open_losses(self.folder / files.LOSSES, iteration)
 
     def _close_tables(self) -> None:
@@ -295,7 +296,7 @@ def truncate_metrics(path: Path, iteration: int, columns: list[str]) -> tuple[li
     """
     rows = []
     if path.exists():
-        with open(path, newline="") as file:
+        with open(path, newline="", opener=roots.open) as file:
             rows = [row for row in csv.DictReader(file) if _before(row["iteration"], iteration)]
     columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row if name)]))
     out = io.StringIO()
@@ -312,7 +313,7 @@ def _before(text: str | None, iteration: int) -> bool:
 
 def open_losses(path: Path, iteration: int) -> io.BufferedRandom:
     """Opens the file of losses for writing, less those of ``iteration`` and later ones. Errors: OSError."""
-    file = open(path, "r+b" if path.exists() else "w+b")
+    file = open(path, "r+b" if path.exists() else "w+b", opener=roots.open)
     if file.seek(0, io.SEEK_END) > 4 * iteration:
         file.truncate(4 * iteration)
     return file

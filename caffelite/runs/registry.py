@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import stored
+from .. import roots, stored
 from ..errors import CaffeliteError, printable
 from . import folder as files, lock
 
@@ -90,7 +90,8 @@ def record_kill(folder: Path) -> None:
 def discard_early_failure(folder: Path) -> None:
     """Removes the outcome of an earlier attempt or session. Errors: OSError."""
     with suppress(FileNotFoundError):
-        os.unlink(folder / files.OUTCOME)
+        with roots.folder(folder) as opened:
+            os.unlink(opened / files.OUTCOME)
 
 
 @dataclass(frozen=True)
@@ -216,13 +217,13 @@ class Folders:
         try:
             changed = os.stat(path).st_mtime_ns
             if not known or known.changed != changed:
-                with os.scandir(path) as entries:
+                with roots.folder(path) as opened, os.scandir(opened) as entries:
                     own = [entry for entry in entries if not entry.is_symlink()]
                 below = sorted((entry.name for entry in own if entry.is_dir()), reverse=True)
                 folders = [os.path.join(path, name) for name in below if self._hidden or name[0] != "."]
                 files = self._files & {entry.name for entry in own if entry.is_file()}
                 known = Listing(path, changed, files, folders)
-        except OSError:
+        except (OSError, roots.Outside):
             return None
         if known.settled:
             self._known[path] = known

@@ -79,7 +79,7 @@ class Comparison(Hook):
 
     def __init__(self, folder: Path, trainer: Trainer):
         count = (folder / files.LOSSES).stat().st_size // 4
-        self._losses = np.memmap(folder / files.LOSSES, "<f4", "r", shape=(count,)) if count else np.zeros(0, "<f4")
+        self._losses = history.recorded_losses(folder, count)
         self._tests = history.read_tests(folder)
         self._trainer = trainer
         self.differs: tuple[int, str, float, float] | None = None

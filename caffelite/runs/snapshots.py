@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb, prototxt
+from .. import caffelite_pb2 as pb, prototxt, roots
 from ..errors import CaffeliteError
 from ..training.checkpoint import snapshot
 from . import folder as files, registry
@@ -44,9 +44,10 @@ def prefix(folder: Path) -> Path:
 def find(folder: Path) -> list[Snapshot]:
     """The snapshots of a run, the latest first, also those that a later run moved into the run's folder.
 
-    Snapshots of another run under the same prefix are left out. Errors: as for ``prefix``.
+    Snapshots of another run under the same prefix are left out. Errors: as for ``prefix``; Outside.
     """
     start, ids = prefix(folder), _ids(folder)
+    roots.check(start)
     snapshots = []
     for start_of_names in dict.fromkeys([start, folder.resolve() / start.name]):
         for iteration, state in snapshot.states(start_of_names):

@@ -37,7 +37,7 @@ SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
     "runs": runs_of.service,
     "schedulers": work.schedulers_running,
     "data_sets": lambda config: OpenSets(),
-    "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python),
+    "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python, config.roots),
     "decoder": lambda config: decoding(InferenceLimits(pixels=config.limits.pixels)),
 }
 

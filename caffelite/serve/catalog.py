@@ -1,6 +1,7 @@
 """What lies below the roots: deploy nets, test reports, data sets."""
 
 import csv
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from .. import inputs, roots
 from ..data.listing import number
 from ..data.pictures import ENDINGS
 from ..runs.limits import Outside
@@ -73,9 +75,8 @@ def _is_deploy(path: Path, status: os.stat_result, beside: bool) -> bool:
 def _looked(path: str, changed: int, size: int) -> tuple[bool, bool]:
     """(whether a prototxt has inputs for data, whether it names weights)."""
     try:
-        with open(path, "rb") as file:
-            text = file.read()
-    except OSError:
+        text = inputs.read(path, MOST_NET)
+    except (OSError, Outside):
         return False, False
     return bool(DEPLOY.search(text)), b"weights:" in text
 
@@ -115,8 +116,11 @@ def pictures(config: ServeConfig) -> list[Entry]:
 def _holds_images(folder: Path, folders: list[str]) -> bool:
     """Whether the first folders hold images, and nothing else."""
     for name in sorted(folders)[:3]:
-        with os.scandir(folder / name) as entries:
-            first = next(iter(entries), None)
+        try:
+            with roots.folder(folder / name) as opened, os.scandir(opened) as entries:
+                first = next(iter(entries), None)
+        except (OSError, Outside):
+            return False
         if first is None or not first.name.lower().endswith(ENDINGS):
             return False
     return True
@@ -127,14 +131,14 @@ def _is_list(path: str, changed: int) -> bool:
     """Whether the first line is the name of an image and a label; of a table, whether the second is that and
     numbers."""
     try:
-        with open(path, encoding="utf-8-sig", errors="strict", newline="") as lines:
+        with io.TextIOWrapper(io.BufferedReader(inputs.open_file(path)), "utf-8-sig", newline="") as lines:
             if path.lower().endswith(".csv"):
                 rows = csv.reader((lines.readline(MOST_LINE) for _ in range(2)), skipinitialspace=True)
                 _, (name, *values) = rows
                 return bool(values) and name.strip().lower().endswith(ENDINGS) and None not in map(number, values)
             name, _, label = lines.readline(MOST_LINE).strip().rpartition(" ")
             return label.isdigit() and name.lower().endswith(ENDINGS)
-    except (OSError, ValueError, csv.Error):
+    except (OSError, ValueError, Outside, csv.Error):
         return False
 
 
@@ -142,7 +146,7 @@ def _walk(config: ServeConfig) -> Iterator[tuple[Path, list[str], list[str]]]:
     """(folder, names of its folders, names of its files) below the roots. Links to folders are not followed."""
     left = MOST_ENTRIES
     for root in config.roots:
-        for text, folders, names in os.walk(root):
+        for text, folders, names, _ in os.fwalk(root):
             left -= len(folders) + len(names)
             folder = Path(text)
             depth = len(folder.relative_to(root).parts)
@@ -151,16 +155,16 @@ def _walk(config: ServeConfig) -> Iterator[tuple[Path, list[str], list[str]]]:
                 for name in folders
                 if not name.startswith(".") and name not in SKIPPED and not os.path.islink(folder / name)
             )
-            yield folder, list(folders), [name for name in names if not _leads_out(config, folder / name)]
+            yield folder, list(folders), [name for name in names if not leads_out(config, folder / name)]
             if depth >= DEEP or "data.mdb" in names:
                 folders.clear()
             if left < 0:
                 return
 
 
-def _leads_out(config: ServeConfig, path: Path) -> bool:
-    """Whether a file is a link out of the roots."""
-    if not os.path.islink(path):
+def leads_out(config: ServeConfig, path: Path) -> bool:
+    """Whether a file is, or is in, a link out of the roots."""
+    if os.path.realpath(path) == os.fspath(path):
         return False
     try:
         config.resolve(str(path))

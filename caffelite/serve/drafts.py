@@ -12,19 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import caffelite_pb2 as pb, inputs
+from .. import caffelite_pb2 as pb, inputs, roots
 from ..errors import CaffeliteError
 from ..inspection import nets, picture, scene, summary
 from ..inspection.check import check
 from ..inspection.reading import Findings
 from ..inspection.schedule import forecast, schedule
 from ..prototxt.overrides import Overrides
+from ..roots import Outside
 from ..runs import limits
 from ..runs.limits import FIELDS, NETS
 from ..sweep import space
 from .config import ServeConfig
 
 NET = "net|train_net"  # fields of a solver
+MOST_TEXT, MOST_VALUES = 10_000, 100  # characters of all settings, values of those with several
 SETTINGS: dict[str, Any] = {"file": "settings", "line": 0, "column": 0}  # the place of a finding
 
 
@@ -79,19 +81,24 @@ def written(config: ServeConfig, draft: Draft) -> Iterator[Files]:
     solver_text = _with_paths(draft.solver_text, NET, lambda _: str(files.net))
     solver_text = _with_paths(solver_text, "snapshot_prefix|weights", lambda name: _below(draft.root, name))
     made = [path for path in (folder, *folder.parents) if not path.exists()]
+    texts = {files.solver: solver_text, files.net: _absolute(draft.net_text, draft.root)}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files.solver.write_text(solver_text, encoding="utf-8")
-        files.net.write_text(_absolute(draft.net_text, draft.root), encoding="utf-8")
-        yield files
+        with roots.folder(folder, make=True) as opened:
+            try:
+                for path, text in texts.items():
+                    with open(opened / path.name, "x", encoding="utf-8", newline="") as file:
+                        file.write(text)
+                yield files
+            finally:
+                for path in texts:
+                    (opened / path.name).unlink(missing_ok=True)
     except (OSError, UnicodeEncodeError) as error:
         raise CaffeliteError(f"cannot write into {folder.name}: {inputs.reason(error)}") from None
     finally:
-        for path in (files.solver, files.net):
-            path.unlink(missing_ok=True)
-        with suppress(OSError):  # of a folder that others use by now
+        with suppress(OSError, Outside):  # of a folder that others use by now
             for path in made:
-                path.rmdir()
+                with roots.folder(path.parent) as above:
+                    (above / path.name).rmdir()
 
 
 def _below(root: Path, name: str) -> str:
@@ -109,8 +116,13 @@ def _absolute(text: str, root: Path) -> str:
 
 def combinations(settings: Sequence[str]) -> tuple[list[Overrides], int]:
     """The settings as runs have them: the first values, then each other value; and how many runs they make. Errors:
-    settings that cannot be read, or that name another net."""
+    settings that cannot be read, or that name another net; more than a page checks."""
+    if sum(map(len, settings)) > MOST_TEXT:
+        raise CaffeliteError("the settings are too long for a page", expected=f"at most {MOST_TEXT:,} characters")
     fixed, axes = space.parse(settings)
+    if (values := sum(len(axis.examples()) for axis in axes)) > MOST_VALUES:
+        expected, remedy = f"at most {MOST_VALUES}", "start them in a terminal: caffelite sweep"
+        raise CaffeliteError("a page checks each value of a setting", expected=expected, found=values, remedy=remedy)
     for name in [*(text.partition("=")[0].strip() for text in fixed), *(axis.field for axis in axes)]:
         if name in NETS:
             raise CaffeliteError(f"a setting cannot change {name} here", remedy="edit the text instead")

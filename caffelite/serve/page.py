@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from .. import __version__
+from .. import __version__, inputs
 from ..errors import CaffeliteError, printable
 from ..runs import registry
 from ..runs.limits import Outside
@@ -194,6 +196,29 @@ def with_query(request: Request, **changes: str) -> str:
     """The address of a request's page with other values in its query."""
     retained = [(name, value) for name, value in request.query_params.multi_items() if name not in changes]
     return f"{request.url.path}?{urlencode([*retained, *changes.items()])}"
+
+
+class _OpenFile(FileResponse):
+    """A file that was opened when its name was checked: a link that takes its place later is not followed."""
+
+    def __init__(self, path: Path, name: str):
+        self._file = inputs.open_file(path)
+        status = os.fstat(self._file.fileno())
+        opened = f"/dev/fd/{self._file.fileno()}"
+        super().__init__(opened, media_type="application/octet-stream", filename=name, stat_result=status)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
+def file(path: Path, name: str = "") -> Response:
+    """The content of a file. name: that a browser gives it; default: its own. Errors: no regular file below the
+    roots."""
+    try:
+        return _OpenFile(path, name or path.name)
+    except OSError:
+        raise missing(f"there is no file {path.name}") from None
 
 
 def done(request: Request, where: str, values: Mapping[str, Any]) -> Response:

@@ -1,5 +1,6 @@
 """What a new run can start from: databases, nets, trained runs; and the jobs that make its project."""
 
+import glob
 import re
 import shlex
 from collections.abc import Sequence
@@ -66,7 +67,8 @@ def newest_model(config: ServeConfig, status: registry.RunStatus) -> Path | None
     try:
         prefix = prototxt.read_solver(status.folder / files.SOLVER).message.snapshot_prefix
         start = config.resolve(str(Path(status.working_directory or ".") / prefix))
-        models = list(start.parent.glob(f"{re.escape(start.name)}_iter_*.caffemodel"))
+        every = start.parent.glob(f"{glob.escape(start.name)}_iter_*.caffemodel")
+        models = [path for path in every if not path.is_symlink()]
         return max(models, key=lambda path: path.stat().st_mtime, default=None)
     except (CaffeliteError, OSError, ValueError):
         return None
@@ -137,7 +139,7 @@ def _pasted(config: ServeConfig, root: Path, choice: Choice) -> Path:
     path = root / f"{choice.name}_net.prototxt"
     if path.exists():
         raise CaffeliteError(f"{path.name} exists already", remedy="choose another name")
-    path.write_text(choice.net_text, encoding="utf-8")
+    files.write_atomically(path, choice.net_text)
     return path
 
 

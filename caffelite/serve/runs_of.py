@@ -27,7 +27,8 @@ class Runs:
     """What lives as long as the server: the index of runs, and states of runs that streams watch."""
 
     def __init__(self, config: ServeConfig):
-        self.index = Index(config.roots, config.depth, config.roots[0] / INDEX)
+        with config.bounds.confined():
+            self.index = Index(config.roots, config.depth, config.roots[0] / INDEX)
         self._config, self._addresses = config, dict[Path, str]()
         self._sampler = Sampler()
         self._states: dict[Path, tuple[float, dict[str, Any]]] = {}
@@ -91,13 +92,15 @@ def service(config: ServeConfig) -> Iterator[Runs]:
     def prepare() -> None:
         """What the first page would wait for."""
         page.environment().get_template("runs.html")
-        runs.index.read_ahead()
+        with config.bounds.confined():
+            runs.index.read_ahead()
 
     threading.Thread(target=prepare, name="prepare the list of runs", daemon=True).start()
     try:
         yield runs
     finally:
-        runs.index.save()
+        with config.bounds.confined():
+            runs.index.save()
 
 
 def of(request: Request) -> Runs:

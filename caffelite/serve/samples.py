@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb, prototxt
+from .. import caffelite_pb2 as pb, prototxt, roots
 from ..data import class_names, stored
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
@@ -135,7 +135,8 @@ def _changed(path: Path) -> int:
     """When a set was changed last: its database, its list, or one of its class folders."""
     try:
         if path.is_dir() and not (path / "data.mdb").exists():
-            folders = [each.stat().st_mtime_ns for each in os.scandir(path) if each.is_dir()]
+            with roots.folder(path) as opened, os.scandir(opened) as entries:
+                folders = [each.stat().st_mtime_ns for each in entries if each.is_dir()]
             return max([path.stat().st_mtime_ns, *folders])
         return (path / "data.mdb" if path.is_dir() else path).stat().st_mtime_ns
     except OSError:

@@ -89,7 +89,8 @@ class Security:
         if entrance:
             await entrance(scope, receive, send_with_headers)
             return
-        await self._app(scope, limited, send_with_headers)
+        with self._config.bounds.confined():
+            await self._app(scope, limited, send_with_headers)
 
     def _check_host(self, headers: Headers) -> None:
         """A page of another site that its name server points at this machine has another Host (DNS rebinding)."""

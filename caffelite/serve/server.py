@@ -40,6 +40,7 @@ def run(config: ServeConfig, ready: Callable[[str], None]) -> None:
         http=HttpProtocol,
         ws="none",
         limit_concurrency=CONNECTIONS,
+        proxy_headers=False,  # a client would choose the address by which wrong tokens are counted
         h11_max_incomplete_event_size=1 << 16,
     )
     try:

@@ -9,12 +9,14 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from starlette.datastructures import UploadFile
 
+from .. import roots
 from ..errors import CaffeliteError, printable, reporting
 from .config import Limits
 
@@ -54,31 +56,39 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
     more pictures or bytes than the limits allow. Nothing is left behind then.
     """
     draft = folder.with_name(f".{folder.name}.upload")
-    if folder.exists() or draft.exists():
+    if os.path.lexists(folder) or os.path.lexists(draft):
         raise CaffeliteError(f"{folder.name} exists already", remedy="choose another name")
     stored, bytes_ = Stored(), 0
-    try:
-        with reporting(f"write {folder.name}"):
-            draft.mkdir()
-            for name, content in _files(uploads, limits):
-                bytes_ += len(content)
-                if bytes_ > limits.upload:
-                    expected = f"at most {limits.upload} bytes in all"
-                    raise CaffeliteError("the pictures are too large", expected=expected)
-                if SKIPPED.search(name):
-                    continue
-                if suffix(content):
-                    _write(draft, name, content, label, stored, limits)
-                else:
-                    stored.others += 1
-                    stored.left_out += [printable(name, keep="")[-80:]] * (len(stored.left_out) < 10)
-            if not stored.pictures:
-                expected = "PNG, JPEG, BMP or WebP, as files, folders or a ZIP archive of them"
-                raise CaffeliteError("there are no pictures in this upload", expected=expected)
-            os.rename(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with reporting(f"write {folder.name}"), _new_folder(draft, folder) as draft:
+        for name, content in _files(uploads, limits):
+            bytes_ += len(content)
+            if bytes_ > limits.upload:
+                expected = f"at most {limits.upload} bytes in all"
+                raise CaffeliteError("the pictures are too large", expected=expected)
+            if SKIPPED.search(name):
+                continue
+            if suffix(content):
+                _write(draft, name, content, label, stored, limits)
+            else:
+                stored.others += 1
+                stored.left_out += [printable(name, keep="")[-80:]] * (len(stored.left_out) < 10)
+        if not stored.pictures:
+            expected = "PNG, JPEG, BMP or WebP, as files, folders or a ZIP archive of them"
+            raise CaffeliteError("there are no pictures in this upload", expected=expected)
     return stored
+
+
+@contextmanager
+def _new_folder(draft: Path, folder: Path) -> Iterator[Path]:
+    """A new folder, which gets its name at the end and is removed after an error. Errors: OSError."""
+    with roots.folder(folder.parent) as above:
+        (above / draft.name).mkdir()
+        try:
+            with roots.folder(draft) as opened:
+                yield opened
+            os.rename(above / draft.name, above / folder.name)
+        finally:
+            shutil.rmtree(above / draft.name, ignore_errors=True)
 
 
 def _write(draft: Path, name: str, content: bytes, label: str, stored: Stored, limits: Limits) -> None:
@@ -94,7 +104,7 @@ def _write(draft: Path, name: str, content: bytes, label: str, stored: Stored, l
     (draft / chosen).mkdir(exist_ok=True)
     path = draft / chosen / (safe_name(Path(segments[-1]).stem) + suffix(content))
     path = path if not path.exists() else path.with_name(f"{path.stem}_{number}{path.suffix}")
-    path.write_bytes(content)
+    roots.write(path, content)
 
 
 def _files(uploads: list[UploadFile], limits: Limits) -> Iterator[tuple[str, bytes]]:

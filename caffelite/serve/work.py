@@ -70,9 +70,7 @@ def schedulers_running(config: ServeConfig) -> Iterator[None]:
     over = threading.Event()
     slots = Slots.of(config.gpus, config.cpu_slots)
     threads = [
-        threading.Thread(
-            target=_schedule, args=(root, slots, config.allow_python, over), name="caffelite scheduler", daemon=True
-        )
+        threading.Thread(target=_schedule, args=(config, root, slots, over), name="caffelite scheduler", daemon=True)
         for root in config.roots
     ]
     for thread in threads:
@@ -85,8 +83,13 @@ def schedulers_running(config: ServeConfig) -> Iterator[None]:
             thread.join()
 
 
-def _schedule(root: Path, slots: Slots, python: bool, over: threading.Event) -> None:
+def _schedule(config: ServeConfig, root: Path, slots: Slots, over: threading.Event) -> None:
     """Schedules a root until the end; another scheduler, or a disk that fails, makes it wait."""
+    with config.bounds.confined():
+        _schedule_within(root, slots, config.allow_python, over)
+
+
+def _schedule_within(root: Path, slots: Slots, python: bool, over: threading.Event) -> None:
     while not over.is_set():
         try:
             active = Scheduler(root, Local(slots), python)

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -92,7 +93,8 @@ def _axis(field: str, value: str) -> Axis | None:
         return None
     if "" in values:
         raise CaffeliteError("a value is empty", expected="values between commas", remedy="a list is one value: [1,2]")
-    if twice := next((each for i, each in enumerate(values) if each in values[:i]), ""):
+    if len(set(values)) < len(values):
+        twice = next(each for each, count in Counter(values).items() if count > 1)
         raise CaffeliteError(f"the value {twice} comes twice")
     return Axis(field, CHOICE, tuple(values))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import prototxt, stored, weights
+from .. import prototxt, roots, stored, weights
 from ..errors import CaffeliteError, did_you_mean
 
 ITERATION = re.compile(r"_iter_(\d+)\.caffemodel(\.h5)?$")
@@ -45,6 +45,7 @@ def _of_run(folder: Path) -> list[Path]:
         raise CaffeliteError(what, expected="one that caffelite train wrote") from None
     starts = [start, folder.parent / folder.name.removesuffix("_run")]
     for each in starts:
+        roots.check(each)
         snapshots = [p for p in each.parent.glob(f"{each.name}_iter_*.caffemodel*") if ITERATION.search(p.name)]
         if snapshots:
             return snapshots

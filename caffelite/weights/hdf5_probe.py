@@ -18,13 +18,17 @@ MANY = 1_000_000  # members
 
 
 def members(group) -> Iterator[tuple[str, Any]]:
-    """(name, group or data set) of a group's members. Errors: ValueError for a link to another place or file."""
+    """(name, group or data set) of a group's members. Errors: ValueError for a link to another place or file, or values
+    in one."""
     import h5py
 
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             raise ValueError(f"{group.name}/{name} is a link to another place")
-        yield name, group[name]
+        member = group[name]
+        if isinstance(member, h5py.Dataset) and (member.external or member.is_virtual):
+            raise ValueError(f"{group.name}/{name} has its values in another file")
+        yield name, member
 
 
 def address(group) -> int:

@@ -2,21 +2,25 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from caffelite import system
 from caffelite.devices.cpu.formulas import map_kernel
 from caffelite.devices.cpu.kernels import dense, settings
 from caffelite.devices.formula import Formula
+from caffelite.errors import CaffeliteError
 
 PROGRAM = """
 import logging
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 from caffelite.devices import open_device
 from caffelite.devices.formula import Formula
+from caffelite.errors import CaffeliteError
 dev = open_device()
 x = dev.zeros(3)
 for constant in (1, 2):
@@ -185,3 +189,23 @@ print(net.classify(trained.find("lenet_mnist").pictures[7])[0].label, "numba.np.
     for _ in range(2):  # the first one compiles what is missing
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "7 False\n"
+
+
+def test_code_is_loaded_from_a_folder_of_this_user_alone(tmp_path, monkeypatch):
+    """Whatever the umask, and whoever made the folder."""
+    monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path / "new/cache"))
+    before = os.umask(0)
+    try:
+        folder = system.cache_folder()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for mode in (0o777, 0o770, 0o702):
+        folder.chmod(mode)
+        with pytest.raises(CaffeliteError, match=r"other users can write .*; expected mode 700.*CAFFELITE_CACHE"):
+            system.cache_folder()
+    folder.chmod(0o755)
+    assert system.cache_folder() == folder
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(CaffeliteError, match="owned by you"):
+        system.cache_folder()

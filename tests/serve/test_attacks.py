@@ -3,6 +3,9 @@
 import os
 import re
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cv2
@@ -13,8 +16,10 @@ from tiny_project import NET, SOLVER
 
 from caffelite.runs.limits import Bounds
 from caffelite.runs.queue import job
+from caffelite.serve import drafts
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
+from caffelite.serve.pages import new
 from caffelite.serve.runs_of import Runs
 from caffelite.serve.samples import OpenSets
 
@@ -231,3 +236,28 @@ def test_a_bomb_is_not_decoded(client, tmp_path, monkeypatch, name):
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
     actual = client.get("/data/image", params={"path": "list.txt", "number": 1}, headers=AS_JSON)
     assert actual.status_code == 400 and re.search("cut short|too large", actual.text), actual.text
+
+
+def test_few_values_of_settings_are_checked(client, tmp_path, outside):
+    """Each is a check of the net: a form of 5 kB would take seconds."""
+    many = {"base_lr": ",".join(map(str, range(1, 1000)))}
+    for fields in (many, {"settings": "a=b\n" * 5000}, {"settings": "base_lr=" + "1," * 5000}):
+        refused(client, tmp_path, outside, fields)
+
+
+def test_checks_leave_threads_for_other_pages(client, tmp_path, monkeypatch):
+    """However many drafts are sent at a time."""
+    release, fields = threading.Event(), {"solver": "solver.prototxt", "solver_text": SOLVER, "net_text": NET}
+    monkeypatch.setattr(drafts, "inspect", lambda *_: release.wait(60) and drafts.Inspection([], True))
+    with ThreadPoolExecutor(60) as pool:
+        try:
+            send = lambda _: client.post("/new/check", data=fields, headers=AS_JSON).status_code  # noqa: E731
+            answers = [pool.submit(send, number) for number in range(60)]
+            until = time.monotonic() + 30
+            while time.monotonic() < until and sum(each.done() for each in answers) < 60 - new.MOST_WAITING:
+                time.sleep(0.01)
+            assert {each.result() for each in answers if each.done()} == {503}
+            assert client.get("/runs", headers=AS_JSON).status_code == 200
+        finally:
+            release.set()
+        assert sorted(each.result() for each in answers) == [200] * new.MOST_WAITING + [503] * (60 - new.MOST_WAITING)

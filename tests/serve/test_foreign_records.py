@@ -2,6 +2,8 @@
 
 import json
 
+import cv2
+import numpy as np
 import pytest
 from foreign import texts
 from starlette.testclient import TestClient
@@ -113,9 +115,16 @@ def test_a_foreign_index_is_left_aside(client, tmp_path):
 
 
 def test_a_foreign_audit_is_shown_or_refused(client, tmp_path):
-    (tmp_path / "list.txt").write_text("a.png 0\n")
+    cv2.imwrite(str(tmp_path / "a.png"), np.zeros((4, 4), np.uint8))
+    (tmp_path / "list.txt").write_text(f"{tmp_path}/a.png 0\n")
     (tmp_path / "audits").mkdir()
+    records = [[{"key": "a", "label": "0"}, {"key": "b", "label": "1"}]]
     one = {"path": str(tmp_path / "list.txt"), "shapes": [{"shape": [1], "count": 1}], "unreadable": {"a": "b"}}
-    for text in texts({"sets": [one | {"odd": {}, "duplicates": [], "near_duplicates": []}], "in_both": []}):
+    one |= {"odd": {"c": "d"}, "duplicates": records, "near_duplicates": records}
+    content = {"sets": [one], "in_both": [["a", "b"]], "near_in_both": [["a", "b"]]}
+    (tmp_path / "audits" / "x.json").write_text(json.dumps(content))
+    shown = client.get("/data/set.json?path=list.txt").json()["audit"]
+    assert shown["counts"] == dict.fromkeys((*one.keys() - {"path", "shapes"}, *content.keys() - {"sets"}), 1)
+    for text in texts(content):
         (tmp_path / "audits" / "x.json").write_text(text)
-        assert client.get("/data/set.json?path=list.txt&audit=audits/x.json").status_code < 500, text
+        answers(client, "/data/set?path=list.txt&audit=audits/x.json", "/data/set?path=list.txt")

@@ -110,10 +110,13 @@ def test_wrong_tokens_are_answered_slowly_then_not_at_all(make_client, waits):
 def test_a_public_address_without_tls_is_warned_of(tmp_path, monkeypatch, caplog, host, files, warns):
     monkeypatch.setattr(server, "_listener", lambda config: SimpleNamespace(getsockname=lambda: ("", 5000)))
     monkeypatch.setattr(server.uvicorn.Config, "load", lambda self: None)
-    monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: None)
+    options = []
+    monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: options.append(self.config))
     files = {**files, "key": Path("k")} if files else {}
     server.run(ServeConfig((tmp_path,), host=host, token=TOKEN, **files), lambda address: None)
     assert ("-cert cert.pem -key key.pem" in caplog.text) == warns
+    # By X-Forwarded-For a client would choose the address for which wrong tokens are counted.
+    assert not options[0].proxy_headers
 
 
 def test_addresses_of_others_need_a_token(tmp_path):

@@ -8,6 +8,12 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+from numba.core import config  # noqa: E402
+
+# Numba reads this file of the working directory, which may name a folder of compiled code, whenever it compiles.
+config._config_fname = ""  # which is no file
+config.reload_config()
+
 from .device import CPU  # noqa: E402
 
 __all__ = ["CPU"]

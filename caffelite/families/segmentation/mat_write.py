@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import inputs
+from ... import inputs, roots
 from ...devices.protocol import Device
 from ...layers.base import require
 from ...layers.base.layer import Layer, Shape, register
@@ -90,7 +90,7 @@ class MatWrite(Writing, Layer):
                 array = array.reshape(*array.shape, *[1] * (4 - array.ndim)) if array.ndim < 4 else array
                 path = Path(f"{self.p.prefix}{self._name()}_blob_{i}.mat")
                 try:
-                    path.write_bytes(mat_file(array))
+                    roots.write(path, mat_file(array))
                 except OSError as error:
                     what = f"cannot write {path}: {(error.strerror or str(error)).lower()}"
                     raise self.error(what, "prefix", remedy="make the folder, or free disk space") from None

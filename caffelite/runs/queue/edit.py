@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from ... import caffelite_pb2 as pb, stored
+from ... import caffelite_pb2 as pb, roots, stored
 from ...errors import CaffeliteError, reporting
 from ...prototxt.overrides import Overrides
 from ...training.checkpoint import snapshot
@@ -37,8 +37,8 @@ def queue_folder(root: str | Path) -> Path:
     """The folder of a queue's locks and of its jobs that are no runs. Errors: it cannot be created."""
     folder = Path(root) / FOLDER
     with reporting(f"create {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
+        with roots.folder(folder, make=True):
+            return folder
 
 
 @contextmanager
@@ -93,7 +93,8 @@ def add(root: str | Path, command: Sequence[str], *, gpus: str = "", **order: Un
 
     def create(id: str) -> Path:
         folder = queue_folder(root) / id
-        folder.mkdir()
+        with roots.folder(folder.parent) as above:
+            (above / folder.name).mkdir()
         return folder
 
     return _add(root, command[0], tuple(command), create, gpus, **order)
@@ -132,7 +133,8 @@ def submit_run(
     )
 
     def create(id: str) -> Path:
-        chosen.mkdir(parents=True, exist_ok=continues)
+        with roots.folder(chosen.parent, make=True) as above:
+            (above / chosen.name).mkdir(exist_ok=continues)
         if not (chosen / files.RUN).exists():
             files.write_json(chosen / files.CONFIG, config.to_json())
         return Path(root) / chosen.relative_to(below)
@@ -360,10 +362,12 @@ def remove(root: str | Path, id: str) -> None:
             raise CaffeliteError(what, remedy=f"cancel it: caffelite queue cancel {ended.id}")
         with reporting(f"delete files of {ended.folder}"):
             if ended.is_run:
-                for name in files.JOB_FILES:
-                    (ended.folder / name).unlink(missing_ok=True)
+                with roots.folder(ended.folder) as folder:
+                    for name in files.JOB_FILES:
+                        (folder / name).unlink(missing_ok=True)
             else:
-                shutil.rmtree(ended.folder)
+                with roots.folder(ended.folder.parent) as above:
+                    shutil.rmtree(above / ended.folder.name)
 
 
 # schedulers, and runs that continue
@@ -373,8 +377,9 @@ def serving(folder: str | Path) -> Path | None:
     """The root of the queue that serves a folder: the nearest folder above with a scheduler at work; None: none."""
     path = Path(os.path.realpath(folder))
     for root in (path, *path.parents):
-        if (root / FOLDER / SCHEDULER_LOCK).exists() and lock.is_held(root / FOLDER, SCHEDULER_LOCK):
-            return root
+        with suppress(roots.Outside):  # a server does not look above its roots
+            if (root / FOLDER / SCHEDULER_LOCK).exists() and lock.is_held(root / FOLDER, SCHEDULER_LOCK):
+                return root
     return None
 
 
@@ -385,30 +390,32 @@ def scheduler(root: str | Path) -> dict[str, object]:
     return stored.read(folder / SCHEDULER_LOCK, {"process": int, "host": str}) if held else {}
 
 
-def act(folder: Path, action: str, root: Path | None = None, bounds: Bounds | None = None) -> str:
-    """Does one of ``control.ACTIONS`` and returns what was done, as one sentence. root, bounds: see ``resume``. Errors:
-    as for the action; an unknown one."""
+def act(
+    folder: Path, action: str, root: Path | None = None, bounds: Bounds | None = None, python: Sequence[str] = ()
+) -> str:
+    """Does one of ``control.ACTIONS`` and returns what was done, as one sentence. root, bounds, python: see ``resume``.
+    Errors: as for the action; an unknown one."""
     known = {"pause": control.pause, "snapshot": control.request_snapshot, "kill": control.kill}
     if action == "resume":
-        return resume(folder, root, bounds)
+        return resume(folder, root, bounds, python)
     if action not in known:
         expected = f"one of {', '.join(control.ACTIONS)}"
         raise CaffeliteError("unknown action", expected=expected, found=action)
     return known[action](folder)
 
 
-def resume(folder: Path, root: Path | None = None, bounds: Bounds | None = None) -> str:
+def resume(folder: Path, root: Path | None = None, bounds: Bounds | None = None, python: Sequence[str] = ()) -> str:
     """Adds a run that has stopped to the queue of a root, from its newest sound snapshot, and returns what was done, as
     one sentence. root: default, that of the scheduler that serves the folder; without one the run continues at once, in
-    a process of its own. bounds: as for ``add``.
+    a process of its own. bounds: as for ``add``. python: as for ``control.continuation``.
 
     A run that was a job of the queue asks for the same GPUs again. Errors: as for ``control.continuation``; it waits in
     the queue already.
     """
     root = root or serving(folder)
     if root is None:
-        return control.resume(folder)
-    config, directory = control.continuation(folder)
+        return control.resume(folder, python)
+    config, directory = control.continuation(folder, python)
     before = job.read(folder)
     config = dataclasses.replace(config, record=str(folder.resolve()))
     gpus = before.gpus if before else None

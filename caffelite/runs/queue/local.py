@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import threading
 from collections import Counter
@@ -12,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...system import command, usable_cores
+from ...system import command, environment, usable_cores
 from ..limits import Bounds
 from ..lock import FileLock
 from ..open_net import gpu_numbers
@@ -57,7 +56,7 @@ class Local(Engine):
         self._children: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         if threads is None:
             threads = max(1, len(usable_cores()) // slots.cpu) if slots.cpu > 1 else 0
-        self._environment = dict(os.environ) | {name: str(threads) for name in THREADS if threads}
+        self._environment = environment() | {name: str(threads) for name in THREADS if threads}
 
     def look(self, jobs: Sequence[Job]) -> None:
         self._free = Free(self.slots, [each.slot for each in jobs if each.state == job.RUNNING])
@@ -69,7 +68,7 @@ class Local(Engine):
         words = [*job.command]
         if job.gpus == ANY and slot.startswith("gpu "):
             words.append(f"--gpu={slot.removeprefix('gpu ')}")
-        child = process.start(job, held, command(words), slot, self._environment, bounds)
+        child = process.start(job, held, command(words, job.working_directory), slot, self._environment, bounds)
         self._children[job.id] = child, job.folder
         return True
 

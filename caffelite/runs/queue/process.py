@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ... import progress
+from ... import progress, system
 from ...errors import CaffeliteError
 from .. import folder as files, limits, registry
 from ..limits import Bounds
@@ -31,7 +31,9 @@ def start(
     job: Job, held: FileLock, words: list[str], slot: str, environment: dict[str, str], bounds: Bounds
 ) -> subprocess.Popen[bytes]:
     """Starts the process of a job in a session of its own. held: job.lock, which the process inherits and the caller
-    releases. words: the command line. bounds: what the job may do. Errors: OSError."""
+    releases. words: the command line, which changes to the job's directory. bounds: what the job may do. Errors:
+    OSError."""
+    os.stat(os.path.join(job.working_directory, ""))
     descriptor = held.fileno()
     content = {"folder": str(job.folder.resolve()), "id": job.id, "lock": descriptor, "run": job.is_run, "slot": slot}
     begin_accepted(job.id)
@@ -39,7 +41,7 @@ def start(
     with files.open_new(job.log) as output:
         process = subprocess.Popen(
             words,
-            cwd=job.working_directory,
+            cwd=system.HOME,
             env=environment | allowed | {VARIABLE: json.dumps(content)},
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -52,8 +52,10 @@ class Worker:
     """A model in a process of its own, started by the first request and again after a crash. One request at a time.
     Path(): no model, for images alone."""
 
-    def __init__(self, model: Path, limits: InferenceLimits, python: bool = False):
-        self.model = model
+    def __init__(
+        self, model: Path, limits: InferenceLimits, python: bool = False, roots: tuple[Path, ...] | None = None
+    ):
+        self.model, self._roots = model, roots
         self.info: dict[str, Any] = {}
         self._limits, self._python = limits, python
         self._process: subprocess.Popen[bytes] | None = None
@@ -137,7 +139,9 @@ class Worker:
                 env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
             )
         model = "" if self.model == Path() else str(self.model)
-        content = {"op": "open", "model": model, "python": self._python, "memory": self._limits.memory}
+        roots = None if self._roots is None else [str(root) for root in self._roots]
+        content: dict[str, Any] = {"op": "open", "model": model, "roots": roots}
+        content |= {"python": self._python, "memory": self._limits.memory}
         try:
             self.info, _ = self._exchange(content, [], self._limits.open)
         except CaffeliteError:
@@ -196,13 +200,16 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class Models:
-    """The workers of a server, a context manager. A model whose files change is opened again."""
+    """The workers of a server, a context manager. A model whose files change is opened again. roots: the folders below
+    which the files of models are; None: anywhere."""
 
     PERIOD = 5.0  # seconds between looks for idle processes
 
-    def __init__(self, limits: InferenceLimits | None = None, python: bool = False):
+    def __init__(
+        self, limits: InferenceLimits | None = None, python: bool = False, roots: tuple[Path, ...] | None = None
+    ):
         self.limits = limits or InferenceLimits()
-        self._python = python
+        self._python, self._roots = python, roots
         self._workers: dict[Path, tuple[Stamp, Worker]] = {}
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -215,7 +222,7 @@ class Models:
             if worker is None or before != stamp:
                 if worker is not None:
                     worker.close()
-                worker = Worker(model, self.limits, self._python)
+                worker = Worker(model, self.limits, self._python, self._roots)
                 self._workers[model] = stamp, worker
             worker.used = time.monotonic()
             self._end_oldest(worker)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, devices, prototxt, user_modules
+from ... import caffelite_pb2 as pb, devices, prototxt, roots, user_modules
 from ...data import pictures
 from ...data.images import encode_png, resize
 from ...deploy.annotate import colored, pixel_classes, ranked_shares
@@ -272,6 +272,8 @@ def serve(connection: Connection) -> None:
         try:
             if content["op"] == "open":
                 _limit_memory(content["memory"])
+                if content["roots"] is not None:
+                    roots.confine(tuple(map(Path, content["roots"])))
                 if content["python"]:
                     user_modules.permit()
                     load_permitted()

@@ -1,5 +1,6 @@
 """The pages of data sets: the list, one set with its classes and a gallery, augmentation, audits."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ... import stored
+from ... import roots, stored
 from ...data import augmentation_preview
 from ...errors import CaffeliteError
+from ...roots import Outside
 from ...runs.queue.job import new_id
 from .. import catalog, nets, page, uploads, work
 from ..projects import check_name
@@ -23,6 +25,9 @@ PAGE = 48  # samples of a gallery page
 AUDITS = "audits"
 FINDINGS = 50  # of each kind that a page shows
 SET = {"path": str, "shapes": [{"shape": [int], "count": int}]}  # of an audit
+RECORDS = [[{"key": str, "label": Any}]]
+KINDS = {"unreadable": {str: str}, "odd": {str: str}, "duplicates": RECORDS, "near_duplicates": RECORDS}
+PAIRS = {kind: [[str]] for kind in ("in_both", "near_in_both")}
 
 
 def data_sets(request: Request) -> Response:
@@ -104,7 +109,8 @@ def audit(request: Request, fields: page.Fields) -> Response:
     other = page.text_field(fields, "other", "")
     root = config.root_of(path)
     report = root / AUDITS / f"{new_id()}.json"
-    report.parent.mkdir(exist_ok=True)
+    with roots.folder(report.parent, make=True):
+        pass
     sets = [text, *([other] if other else [])]
     files = [str(config.resolve(each)) for each in sets]
     for each in sets:
@@ -176,17 +182,16 @@ def _audit(config: Any, text: str, chosen: str) -> dict[str, Any] | None:
     path = config.resolve(chosen)
     if not path.exists():
         return {"pending": True, "file": chosen}
-    audit = stored.load(path, {"sets": [SET]}, {kind: [Any] for kind in ("in_both", "near_in_both")})
+    audit = stored.load(path, {"sets": [SET]}, PAIRS)
     if not audit["sets"]:
         raise CaffeliteError(f"{path.name} audits no data set")
     mine = config.resolve(text)
     entry = next((one for one in audit["sets"] if Path(one["path"]) == mine), audit["sets"][0])
-    kinds = ("unreadable", "odd", "duplicates", "near_duplicates")
-    entry = dict.fromkeys(kinds, []) | stored.chosen(entry, {"shapes": list} | {kind: list | dict for kind in kinds})
-    counts = {kind: len(entry[kind]) for kind in kinds}
-    both: dict[str, Any] = {kind: audit[kind][:FINDINGS] for kind in ("in_both", "near_in_both") if kind in audit}
+    entry = dict.fromkeys(KINDS, []) | stored.chosen(entry, {"shapes": SET["shapes"], **KINDS})
+    counts = {kind: len(entry[kind]) for kind in KINDS}
+    both: dict[str, Any] = {kind: audit[kind][:FINDINGS] for kind in PAIRS if kind in audit}
     counts |= {kind: len(audit[kind]) for kind in both}
-    first = {kind: _first(entry.get(kind, [])) for kind in kinds}
+    first = {kind: _first(entry.get(kind, [])) for kind in KINDS}
     other = [one["path"] for one in audit["sets"] if one is not entry]
     shapes = entry["shapes"][:FINDINGS]
     return {"file": chosen, "counts": counts, "shapes": shapes, "other": other, **first, **both}
@@ -201,10 +206,12 @@ def _audits(config: Any, text: str) -> list[Path]:
     path = config.resolve(text)
     root = config.root_of(path)
     audits = []
-    for file in sorted((root / AUDITS).glob("*.json"), reverse=True)[:100]:
-        sets = stored.read(file, {"sets": [{"path": str}]}).get("sets", [])
-        if any(one["path"] == str(path) for one in sets):
-            audits.append(file)
+    with suppress(OSError, Outside), roots.folder(root / AUDITS) as opened:
+        names = (each.name for each in opened.iterdir() if each.suffix == ".json" and not each.is_symlink())
+        for name in sorted(names, reverse=True)[:100]:
+            sets = stored.read(root / AUDITS / name, {"sets": [{"path": str}]}).get("sets", [])
+            if any(one["path"] == str(path) for one in sets):
+                audits.append(root / AUDITS / name)
     return audits
 
 

@@ -5,9 +5,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
-from ... import stored
+from ... import roots, stored
 from ...errors import CaffeliteError
 from ...runs import folder as files, registry
 from ...runs.queue.job import new_id
@@ -99,8 +99,8 @@ def test(request: Request, fields: page.Fields) -> Response:
     command = ["test", "--model", str(train), "--weights", str(weights), "--report", str(folder)]
     labels = list(document.message.deploy_param.label)
     if labels:
-        folder.mkdir(parents=True)
-        (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
+        with roots.folder(folder, make=True):
+            files.write_atomically(folder / "labels.txt", "".join(f"{label}\n" for label in labels))
         command += ["--labels", str(folder / "labels.txt")]
     job, values = work.queued(config, path, command, folder)
     return page.done(request, page.address("/models/report", path=values["result"], job=job.id), values)
@@ -219,7 +219,7 @@ def download(request: Request) -> Response:
     path = config.resolve(request.query_params.get("path", ""))
     if not path.name.endswith(OFFERED) or path.name.startswith(".") or not path.is_file():
         raise CaffeliteError("this file is not offered", expected=f"a file that ends in {', '.join(OFFERED)}")
-    return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+    return page.file(path)
 
 
 ROUTES = [

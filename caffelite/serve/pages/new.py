@@ -4,14 +4,16 @@ import dataclasses
 import itertools
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ... import inputs
+from ... import inputs, roots
 from ...errors import CaffeliteError, reporting
 from ...runs.config import RunConfig
 from ...runs.folder import free, write_atomically
@@ -28,6 +30,7 @@ from .queue import row
 
 SETTINGS = ("base_lr", "momentum", "weight_decay", "max_iter", "max_epoch")
 LARGEST = 2 << 20  # bytes of a prototxt that the editor opens
+AT_ONCE, MOST_WAITING = 2, 8  # drafts that are inspected at a time, and those with them that wait
 
 
 def new(request: Request) -> Response:
@@ -52,7 +55,7 @@ def _solvers(config: ServeConfig) -> list[str]:
     solvers = []
     for root in config.roots:
         for path in sorted(root.glob("*/solver.prototxt")):
-            if not (path.parent / "run.json").exists():
+            if not (path.parent / "run.json").exists() and not catalog.leads_out(config, path):
                 solvers.append(config.address(path))
     return solvers
 
@@ -127,11 +130,26 @@ def _draft(request: Request, fields: page.Fields) -> tuple[Draft, Path | None]:
     return Draft(solver, root, settings=tuple(settings), **texts), net
 
 
+_checked, _waiting = threading.BoundedSemaphore(AT_ONCE), threading.BoundedSemaphore(MOST_WAITING)
+
+
+def _inspect(config: ServeConfig, draft: Draft) -> drafts.Inspection:
+    """What is wrong with a draft. Few are inspected at a time, so that the threads of the server are left for other
+    pages. Errors: too many wait."""
+    if not _waiting.acquire(blocking=False):
+        raise HTTPException(503, "other drafts are being checked; try again")
+    try:
+        with _checked:
+            return drafts.inspect(config, draft)
+    finally:
+        _waiting.release()
+
+
 def check(request: Request, fields: page.Fields) -> Response:
     """What is wrong with a draft, and what it would do."""
     config = page.config_of(request)
     draft, _ = _draft(request, fields)
-    inspection = drafts.inspect(config, draft)
+    inspection = _inspect(config, draft)
     name = config.address(draft.solver)
     values = dataclasses.asdict(inspection) | {
         "command": projects.shell(_command(name, draft.settings, inspection.jobs))
@@ -148,7 +166,7 @@ def start(request: Request, fields: page.Fields) -> Response:
     """Writes the texts and adds the run, or the sweep, to the queue. Errors: the draft has mistakes."""
     config = page.config_of(request)
     draft, net = _draft(request, fields)
-    inspection = drafts.inspect(config, draft)
+    inspection = _inspect(config, draft)
     if not inspection.ok:
         mistake = next(each for each in inspection.findings if each["kind"] == "mistake")
         prefix = f"{mistake['file']}:{mistake['line']}:{mistake['column']}: " if mistake["line"] else ""
@@ -187,8 +205,9 @@ def _sweep_folder(draft: Draft) -> str:
 def _write(path: Path, text: str) -> None:
     """Replaces a prototxt that has changed."""
     with reporting(f"write {path.name}"):
-        if not path.exists() or path.read_bytes() != text.encode():
-            write_atomically(path, text)
+        with roots.folder(path.parent, make=True):
+            if not path.exists() or inputs.read(path) != text.encode():
+                write_atomically(path, text)
 
 
 ROUTES = [

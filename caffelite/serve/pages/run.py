@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ... import inputs, stored
@@ -100,7 +100,7 @@ def download(request: Request) -> Response:
     file = config.resolve(str(path)) if path else None
     if not file or not file.is_file():
         raise page.missing("the run has no such file")
-    return FileResponse(file, filename=os.path.basename(name), media_type="application/octet-stream")
+    return page.file(file, os.path.basename(name))
 
 
 def _snapshot_file(folder: Path, name: str) -> Path | None:

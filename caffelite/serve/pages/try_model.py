@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import math
+import os
 import threading
 import time
 from contextlib import suppress
@@ -13,7 +14,8 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...errors import CaffeliteError, printable
+from ... import inputs, roots
+from ...errors import CaffeliteError, printable, reporting
 from ...runs import folder as files, registry
 from ...runs.queue.job import new_id
 from ...zoo import trained
@@ -106,7 +108,8 @@ def shipped(request: Request, fields: page.Fields) -> Response:
     one = trained.find(page.text_field(fields, "name"))
     folder = config.roots[0] / one.name
     if not (folder / DEPLOY).is_file():
-        trained.copy(one, folder)
+        with roots.folder(folder, make=True):
+            trained.copy(one, folder)
     net = config.address(folder / DEPLOY)
     return page.done(request, page.address("/try", net=net), {"net": net})
 
@@ -230,7 +233,8 @@ def many(request: Request, fields: page.Fields) -> Response:
         if not source.exists():
             raise CaffeliteError("no such folder", found=page.text_field(fields, "folder")[:200])
     table = root / ANSWERS / f"{name}.csv"
-    table.parent.mkdir(exist_ok=True)
+    with roots.folder(table.parent, make=True):
+        pass
     weights = str(nets.weights(config, document))
     options = {"--model": str(net), "--weights": weights, "--top": str(top), "--csv": str(table)}
     words = [word for option in options.items() for word in option]
@@ -240,12 +244,12 @@ def many(request: Request, fields: page.Fields) -> Response:
 
 def _store(folder: Path, uploads: list[UploadFile]) -> Path:
     """Writes uploaded images into a new folder, with the last parts of their names."""
-    folder.mkdir(parents=True)
-    for number, upload in enumerate(uploads):
-        path = folder / f"{number:06d}_{safe_name(Path(upload.filename or 'image').name)}"
-        with path.open("wb") as file:
-            while chunk := upload.file.read(1 << 20):
-                file.write(chunk)
+    with roots.folder(folder, make=True) as opened:
+        for number, upload in enumerate(uploads):
+            name = f"{number:06d}_{safe_name(Path(upload.filename or 'image').name)}"
+            with open(opened / name, "xb") as file:
+                while chunk := upload.file.read(1 << 20):
+                    file.write(chunk)
     return folder
 
 
@@ -271,21 +275,20 @@ def correct(request: Request, fields: page.Fields) -> Response:
     root = config.root_of(model)
     folder = root / CORRECTED / chosen
     name = f"{number:04d}_{safe_name(labels[number])}/{hashlib.sha256(image).hexdigest()[:20]}{ending}"
-    path = folder / name
-    new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(image)
-    (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
-    if new:
-        with (folder / "list.txt").open("a", encoding="utf-8") as lines:
-            lines.write(f"{path} {number}\n")
-    values = {"file": config.address(path), "list": config.address(folder / "list.txt"), "new": new}
-    return page.done(request, page.address("/try", net=net), {**values, "count": _count(folder / "list.txt")})
+    path, listing = folder / name, folder / "list.txt"
+    with _correcting, reporting(f"write into {chosen}"), roots.folder(path.parent, make=True):
+        new = not path.exists()
+        files.write_atomically(path, image)
+        files.write_atomically(folder / "labels.txt", "".join(f"{label}\n" for label in labels))
+        listed = inputs.read(listing, inputs.LIST) if os.path.lexists(listing) else b""
+        if new:
+            listed += f"{path} {number}\n".encode()
+            files.write_atomically(listing, listed)
+    values = {"file": config.address(path), "list": config.address(listing), "new": new}
+    return page.done(request, page.address("/try", net=net), {**values, "count": listed.count(b"\n")})
 
 
-def _count(path: Path) -> int:
-    with path.open(encoding="utf-8") as lines:
-        return sum(1 for _ in lines)
+_correcting = threading.Lock()  # the list is read, and written with one more line
 
 
 ROUTES = [

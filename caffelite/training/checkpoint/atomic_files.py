@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from ... import roots
 from ...errors import CaffeliteError, Locator, quoted
 from ...system import reserve
 
@@ -63,9 +64,9 @@ def write(files: Files) -> None:
         for _, path in drafts[:-1]:
             if path.exists():
                 backups.append((backup_of(path), path))
-                os.replace(path, backups[-1][0])
+                _rename(path, backups[-1][0])
         for draft, path in drafts:
-            os.replace(draft, path)
+            _rename(draft, path)
             finished = path == drafts[-1][1]
             sync_folder(path.parent)
     except OSError as error:
@@ -73,10 +74,16 @@ def write(files: Files) -> None:
     finally:
         for backup, path in backups:
             with contextlib.suppress(OSError):
-                os.unlink(backup) if finished else os.replace(backup, path)
+                os.unlink(backup) if finished else _rename(backup, path)
         for draft, _ in drafts:
             with contextlib.suppress(OSError):
                 os.unlink(draft)
+
+
+def _rename(path: Path, to: Path) -> None:
+    """Renames a file within its folder."""
+    with roots.folder(path.parent) as folder:
+        os.replace(folder / path.name, folder / to.name)
 
 
 def draft_of(path: Path) -> Path:
@@ -89,7 +96,7 @@ def backup_of(path: Path) -> Path:
 
 
 def _write_draft(draft: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    handle = roots.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         for chunk in chunks:
             left = memoryview(chunk)
@@ -146,7 +153,7 @@ def check_space(prefix: str, size: int, locate: Locator) -> None:
     try:
         remove_stale(prefix)
         draft = draft_of(Path(f"{prefix}_iter_"))
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        handle = roots.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             reserve(handle, 0, max(size, 1))
         finally:

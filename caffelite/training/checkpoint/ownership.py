@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ... import caffelite_pb2 as pb, stored, weights
+from ... import caffelite_pb2 as pb, roots, stored, weights
 from ...errors import CaffeliteError, Locator
 from . import atomic_files, snapshot
 
@@ -109,7 +109,7 @@ class Ownership:
             raise CaffeliteError(what, where=where, remedy="choose another snapshot_prefix") from None
 
     def _lock(self, path: Path, locate: Locator | None) -> int:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = roots.open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, prototxt
+from ... import caffelite_pb2 as pb, prototxt, roots
 from ...errors import CaffeliteError, quoted
 from ...layers.base.facets import Described
 from ...net.graph import Node
@@ -303,8 +303,9 @@ class Diagnosis:
             net.CopyFrom(self._net.graph.message)
             net.state.CopyFrom(self._net_state)
             for name, message in ((NET, net), (SOLVER, self._p)):
-                (folder / name).write_text(prototxt.write(message), encoding="utf-8")
-            np.savez(folder / BATCH, **batches)  # type: ignore[arg-type]  # for mypy a key may be savez's allow_pickle
+                roots.write(folder / name, prototxt.write(message))
+            with open(folder / BATCH, "wb", opener=roots.open) as file:
+                np.savez(file, **batches)  # type: ignore[arg-type]  # for mypy a key may be savez's allow_pickle
             entries = {
                 "iteration": report.iteration,
                 "seed": state.seed,
@@ -316,7 +317,7 @@ class Diagnosis:
                 "norms": report.norms,
                 "causes": report.causes,
             }
-            (folder / REPORT).write_text(json.dumps(entries, indent=2) + "\n")
+            roots.write(folder / REPORT, json.dumps(entries, indent=2) + "\n")
             return str(folder)
         except (OSError, CaffeliteError) as error:
             log.warning("what is needed to replay it could not be written: %s", error)
@@ -332,5 +333,6 @@ def make_folder(prefix: str, iteration: int, run: str) -> Path:
     if os.path.lexists(folder) and not any(snapshot.run_of(path) == run for path in folder.glob("fault_iter_*")):
         number = next(n for n in range(1, 10**6) if not os.path.lexists(f"{folder}_{n}"))
         os.rename(folder, f"{folder}_{number}")
-    folder.mkdir(exist_ok=True)
+    with roots.folder(folder.parent) as above:
+        (above / folder.name).mkdir(exist_ok=True)
     return folder
