@@ -87,8 +87,9 @@ def open_file(path: str | os.PathLike, most: int | None = None) -> io.FileIO:
 
 def open_descriptor(path: str | os.PathLike, most: int | None = None) -> int:
     """The file descriptor of a regular file that is open to read; the caller closes it. Errors: as for `check`."""
-    check(path, most)
-    # Not blocking: the path may have become a FIFO since it was checked.
+    if not roots.current():  # below roots a look first would only take time
+        check(path, most)
+    # Not blocking: the path may be a FIFO.
     handle = roots.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         _check(os.fstat(handle), path, most)

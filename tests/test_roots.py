@@ -86,7 +86,7 @@ def test_a_file_is_not_written_through_a_link(root):
 
 
 @pytest.mark.parametrize("number", range(9))
-def test_a_link_that_replaces_a_folder_after_the_check_is_refused(root, monkeypatch, number):
+def test_a_link_that_replaces_a_checked_folder_is_refused(root, monkeypatch, number):
     """Between each two calls of a walk the folder may become a link."""
     outside, checked = root.parent / "outside", os.path.realpath
 
@@ -123,7 +123,7 @@ def test_names_that_lead_nowhere_are_errors_of_the_system(root):
             inputs.read(root / name)
 
 
-def test_files_of_this_program_are_read_by_their_own_names_alone(root):
+def test_files_of_this_program_are_read_by_their_own_names(root):
     own = root.parent / "outside"
     (root / "link").symlink_to(own)
     with roots.confined((root,), (own,)):
@@ -135,7 +135,7 @@ def test_files_of_this_program_are_read_by_their_own_names_alone(root):
             inputs.read(root / "link" / ".." / "outside" / "file")
 
 
-def test_other_threads_are_not_confined_unless_the_process_is(root, monkeypatch):
+def test_threads_are_confined_where_the_process_is(root, monkeypatch):
     results = []
     thread = threading.Thread(target=lambda: results.append(inputs.read(root.parent / "outside/file")))
     thread.start()
