@@ -5,7 +5,7 @@ import collections
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Refused(pickle.UnpicklingError):
@@ -52,7 +52,8 @@ VALUES = (
     *("BINPUT LONG_BINPUT BINGET LONG_BINGET GLOBAL STACK_GLOBAL REDUCE BUILD BINPERSID").split(),
 )
 CODES = tuple(ord(getattr(pickle, name)) for name in VALUES)
-_Load = Callable[["PlainUnpickler"], None]
+_Load = Callable[[Any], None]
+_Unpickler: Any = pickle._Unpickler  # Python's own, not that in C: there an index of the memo allocates what it says
 
 
 class _Opcodes(dict[int, _Load]):
@@ -62,15 +63,11 @@ class _Opcodes(dict[int, _Load]):
         raise Refused(f"opcode {code} makes no plain value")
 
 
-class PlainUnpickler(pickle._Unpickler):
+class PlainUnpickler(_Unpickler):
     """known: what stands for a global, by module and name. The opcodes are those of ``VALUES``, of protocol 2 and later
-    ones.
+    ones. Errors: Refused for what is not known; any exception for a damaged pickle."""
 
-    Python's own implementation, not that in C: there an index of the memo allocates as much memory as it says. Errors:
-    Refused for what is not known; any exception for a damaged pickle.
-    """
-
-    dispatch: dict[int, _Load] = _Opcodes({code: pickle._Unpickler.dispatch[code] for code in CODES})
+    dispatch: ClassVar[dict[int, _Load]] = _Opcodes({code: _Unpickler.dispatch[code] for code in CODES})
 
     def __init__(self, content: bytes, known: Mapping[tuple[str, str], Any], encoding: str = "ASCII"):
         super().__init__(io.BytesIO(content), fix_imports=False, encoding=encoding)

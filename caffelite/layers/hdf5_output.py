@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class HDF5Output(Writing, Layer):
             else:
                 _reserve(self.path, sum(rows.nbytes for rows in arrays) + SLACK)
                 with _opened(self.path) as opened, h5py.File(opened, "r+") as file:
-                    stored = dict(members(file))
+                    stored: dict[str, Any] = dict(members(file))
                     for name, rows in zip(NAMES, arrays, strict=True):
                         stored[name].resize(len(stored[name]) + len(rows), axis=0)
                         stored[name][-len(rows) :] = rows

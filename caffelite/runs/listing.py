@@ -386,11 +386,11 @@ class Index:
             return entry[1]
         try:
             status = registry.read(folder)
-            changed = not entry or entry[0] != stamps
-            run = summary(status) if changed else dataclasses.replace(entry[1], status=status)
+            known = entry[1] if entry and entry[0] == stamps else None
+            run = dataclasses.replace(known, status=status) if known else summary(status)
         except CaffeliteError:
             return None
-        self._changed = self._changed or changed
+        self._changed = self._changed or not known
         self._entries[key] = stamps, run
         return run
 

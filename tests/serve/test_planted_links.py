@@ -3,6 +3,7 @@ link takes the place of a folder while the page works."""
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -297,3 +298,43 @@ def test_a_worker_opens_no_model_outside_the_roots(site):
     with pytest.raises(CaffeliteError, match="not below a root"):
         worker.open()
     worker.close()
+
+
+@pytest.mark.parametrize("name", ["db/data.mdb", "db_labels.txt", "list.txt", "folders/a"])
+def test_a_data_set_with_a_link_is_refused(site, name):
+    plant(site, name, True)
+    path = "folders" if name.startswith("folders") else name if name == "list.txt" else "db"
+    case = next(i for i, each in enumerate(GETS["/data/set"]) if each["path"] == path)
+    assert send(site, "GET", "/data/set", case).status_code == 403
+
+
+def test_a_snapshot_prefix_outside_names_no_files(site):
+    outside = site.parent / "outside"
+    for suffix in ("solverstate", "caffemodel"):
+        shutil.copy(site / f"one_iter_20.{suffix}", outside / f"one_iter_20.{suffix}")
+    solver = site / "one_run" / files.SOLVER
+    solver.write_text(re.sub('snapshot_prefix: ".*"', f'snapshot_prefix: "{outside}/one"', solver.read_text()))
+    before, _opened[:], _watched[:] = tree(outside), [], [str(outside)]
+    answers = {
+        path: send(site, "GET", path, i) for path in GETS if path.startswith("/run") for i in range(len(GETS[path]))
+    }
+    answers["/try/deploy"] = send(site, "POST", "/try/deploy", 0)
+    _watched.clear()
+    assert not _opened and tree(outside) == before
+    assert answers["/run"].json()["snapshots"] == [] and answers["/run/layer.json"].json()["snapshot"] is None
+    assert answers["/run/file"].status_code == 403 and answers["/try/deploy"].status_code == 403
+
+
+@pytest.mark.parametrize("kind", ["link", "values"])
+def test_a_draft_reads_no_hdf5_of_another_file(site, kind):
+    outside = site.parent / "outside"
+    with h5py.File(outside / "x.h5", "w") as file:
+        file["data"] = np.zeros((3, 4), "f4")
+    with h5py.File(site / "x.h5", "a") as file:
+        del file["data"]
+        if kind == "link":
+            file["data"] = h5py.ExternalLink(str(outside / "x.h5"), "/data")
+        else:
+            file.create_dataset("data", (3, 4), "f4", external=[(str(outside / "x.h5"), 0, 48)])
+    [finding] = send(site, "POST", "/new/check", 0).json()["findings"]
+    assert finding["kind"] == "mistake" and "refused below the roots" in finding["message"]
