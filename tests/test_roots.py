@@ -10,8 +10,9 @@ import pytest
 
 from caffelite import inputs, roots
 from caffelite.data import hdf5_reader
+from caffelite.data.drafts import atomic, final
 from caffelite.data.lmdb_reader import Lmdb
-from caffelite.data.writers import write_lmdb
+from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError
 from caffelite.runs.folder import write_atomically
 
@@ -155,6 +156,44 @@ def test_threads_are_confined_where_the_process_is(root, monkeypatch):
     thread.start()
     thread.join()
     assert len(errors) == 1
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_draft_gets_its_name_in_the_folder_that_was_opened(root, folder):
+    with atomic(root / "in/made", folder=folder) as draft:
+        os.rename(root / "in", root / "moved")
+        (root / "in").symlink_to(root.parent / "outside")
+        (draft / "x" if folder else draft).write_text("x")
+    assert [each.name for each in (root.parent / "outside").iterdir()] == ["file"]
+    assert (root / "moved/made/x" if folder else root / "moved/made").read_text() == "x"
+    assert sorted(each.name for each in (root / "moved").iterdir()) == ["deep", "file", "made"]
+
+
+def test_errors_of_drafts_have_the_path_that_the_user_knows(root):
+    with pytest.raises(CaffeliteError, match=f"^{root}/in/made: cannot write"):
+        with atomic(root / "in/made"):
+            pass
+    with pytest.raises(CaffeliteError, match=f"^{root}/in/file: already exists"):
+        with atomic(root / "in/file", force=False):
+            pass
+    assert final(root / "x") == root / "x"
+    with atomic(root / "in/made") as draft, atomic(draft) as second:
+        assert final(draft) == final(second) == root / "in/made"
+        second.write_text("x")
+
+
+def test_data_sets_are_written_below_the_root(root):
+    write_lmdb(root / "new/db", [(np.zeros((1, 2, 2), np.uint8), 1)])
+    write_hdf5(root / "new/x.h5", {"data": np.ones((2, 3))})
+    database = Lmdb(root / "new/db")
+    assert database.length == 1
+    database.close()
+    assert (root / "new/x.txt").read_text() == "x.h5\n"
+    (root / "link").symlink_to(root.parent / "outside")
+    for write in (lambda: write_lmdb(root / "link/db", []), lambda: write_hdf5(root / "link/x.h5", {})):
+        with pytest.raises(roots.Outside):
+            write()
+    assert [each.name for each in (root.parent / "outside").iterdir()] == ["file"]
 
 
 # formats whose libraries open files by themselves

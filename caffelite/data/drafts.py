@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .. import stored
+from .. import roots, stored
 from ..errors import CaffeliteError, Where
 from ..system import handling
 
@@ -62,7 +62,8 @@ def final(path: Path) -> Path:
     folder = path.parent.parent
     if path.parent.name != "new" or not folder.name.endswith(SUFFIX):
         return path
-    return final(folder.parent / path.name)
+    above = os.fspath(folder.parent)
+    return final(Path(os.path.realpath(above) if above.startswith(roots.DESCRIPTORS) else above) / path.name)
 
 
 @contextmanager
@@ -125,8 +126,8 @@ class Drafts:
     def claim(self, paths: Sequence[Path]) -> None:
         for path in paths:
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._drafts[path] = _Draft(path)
+                with roots.folder(path.parent, make=True):
+                    self._drafts[path] = _Draft(path)
             except OSError as mistake:
                 raise _unwritable(path, mistake) from None
 
@@ -161,7 +162,7 @@ class Drafts:
     def _write_journal(self, ready: list["_Draft"]) -> None:
         drafts = list(self._drafts.values())
         if not self._journal:
-            before = [_identity(draft.path) for draft in drafts]
+            before = [_identity(draft.at) for draft in drafts]
             paths = [str(path.absolute()) for path in self._drafts]
             self._journal = {"id": secrets.token_hex(8), "paths": paths, "before": before, "after": before}
         after = zip(drafts, self._journal["after"], strict=True)
@@ -185,15 +186,21 @@ class Drafts:
 
 
 class _Draft:
-    """The hidden folder of a path that this process writes, locked. Errors: another process writes to the path;
-    OSError."""
+    """The hidden folder of a path that this process writes, locked. at: the path; where this process is confined, it is
+    by the open folder above. Errors: another process writes to the path; OSError."""
 
     def __init__(self, path: Path, found: bool = True):
         """found: what a killed process left is undone."""
-        self.path, self.folder = path, _folder(path)
+        self._above = ExitStack()
+        self.path, self.at = path, self._above.enter_context(roots.folder(path.parent)) / path.name
+        self.folder = _folder(self.at)
         self.new, self.old = self.folder / "new" / path.name, self.folder / "old"
         self._journal = self.folder / "set"
-        self._lock = _lock(path, self.folder)
+        try:
+            self._lock = _lock(path, self.folder)
+        except BaseException:
+            self._above.close()
+            raise
         if not found:
             return
         try:
@@ -206,8 +213,13 @@ class _Draft:
                 log.warning("%s: removed, a process that was killed while it wrote %s left it", self.folder, path)
             self.new.parent.mkdir(mode=0o700)
         except BaseException:
-            _close(self._lock)
+            self.release()
             raise
+
+    def release(self) -> None:
+        """Gives up the lock."""
+        _close(self._lock)
+        self._above.close()
 
     @property
     def in_set(self) -> bool:
@@ -228,13 +240,13 @@ class _Draft:
         os.replace(draft, self._journal)
 
     def place(self, force: bool) -> None:
-        new, there = os.path.lexists(self.new), os.path.lexists(self.path)
+        new, there = os.path.lexists(self.new), os.path.lexists(self.at)
         if new and there and force:
-            _exchange(self.new, self.path, self.old)
+            _exchange(self.new, self.at, self.old)
         elif new:
-            _rename_new(self.new, self.path)
+            _rename_new(self.new, self.at)
         elif there:
-            os.rename(self.path, self.old)
+            os.rename(self.at, self.old)
 
     def forget(self) -> None:
         self._journal.unlink(missing_ok=True)
@@ -248,24 +260,24 @@ class _Draft:
             for path, before, after in zip(journal["paths"], journal["before"], journal["after"], strict=True)
             if Path(path) in others
         ]
-        if all(_identity(draft.path) in (before, after, None) for draft, before, after in entries):
+        if all(_identity(draft.at) in (before, after, None) for draft, before, after in entries):
             for draft, before, _ in entries:
                 draft._put_back(before)
         for draft, _, _ in entries:
             draft.forget()
 
     def _put_back(self, before: list[int] | None) -> None:
-        current = _identity(self.path)
+        current = _identity(self.at)
         old = self.old if os.path.lexists(self.old) else self.new
         if current == before:
             return
         if before is None:
-            os.rename(self.path, self.folder / "undone")
+            os.rename(self.at, self.folder / "undone")
         elif _identity(old) == before:
             if current is None:
-                os.rename(old, self.path)
+                os.rename(old, self.at)
             else:
-                _exchange(old, self.path, self.folder / "undone")
+                _exchange(old, self.at, self.folder / "undone")
 
     def _undo_killed(self) -> None:
         """Undoes the set of a killed process, unless all of it has its names: then the first path's folder forgot
@@ -283,7 +295,7 @@ class _Draft:
                         drafts[path] = draft
                         opened.callback(draft.remove)
                     else:
-                        _close(draft._lock)
+                        draft.release()
             if paths and paths[0] in drafts:
                 drafts[paths[0]].undo(drafts)
                 names = ", ".join(str(path) for path in paths)
@@ -300,7 +312,7 @@ class _Draft:
                     remove(self.folder / name)
             (self.folder / "lock").unlink()
             self.folder.rmdir()
-        _close(self._lock)
+        self.release()
 
 
 def _folder(path: Path) -> Path:
@@ -373,7 +385,7 @@ def _lock(path: Path, folder: Path) -> _Lock:
             with suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
             if not stat.S_ISDIR(os.lstat(folder).st_mode):
-                raise Where(str(folder)).error("is no folder", remedy="remove it")
+                raise Where(str(path.with_name(folder.name))).error("is no folder", remedy="remove it")
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:  # who wrote last has just removed the folder
             if not folder.parent.is_dir():
