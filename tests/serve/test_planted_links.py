@@ -19,7 +19,7 @@ from caffelite import roots
 from caffelite.errors import CaffeliteError
 from caffelite.runs import folder as files
 from caffelite.runs.queue import edit
-from caffelite.serve import assets
+from caffelite.serve import assets, page
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 from caffelite.serve.inference.client import InferenceLimits, Worker
@@ -338,3 +338,20 @@ def test_a_draft_reads_no_hdf5_of_another_file(site, kind):
             file.create_dataset("data", (3, 4), "f4", external=[(str(outside / "x.h5"), 0, 48)])
     [finding] = send(site, "POST", "/new/check", 0).json()["findings"]
     assert finding["kind"] == "mistake" and "refused below the roots" in finding["message"]
+
+
+@pytest.mark.parametrize(
+    "path, number, name", [("/download", 0, "deploy.prototxt"), ("/run/file", 0, "one_run/log.txt")]
+)
+def test_a_download_is_of_the_file_that_was_checked(site, monkeypatch, path, number, name):
+    """A link takes its place before it is sent."""
+    content, send_file = (site / name).read_bytes(), page._OpenFile.__call__
+
+    async def exchanging(self, *arguments):
+        (site / name).unlink()
+        (site.parent / "outside/secret").write_text(SECRET * 100)
+        (site / name).symlink_to(site.parent / "outside/secret")
+        await send_file(self, *arguments)
+
+    monkeypatch.setattr(page._OpenFile, "__call__", exchanging)
+    assert send(site, "GET", path, number).content == content
