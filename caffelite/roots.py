@@ -45,12 +45,11 @@ class Confinement:
         """(root, path from there), links resolved, a link in the place of the last name only if ``follow``; None for a
         file of this program. Errors: Outside; OSError."""
         text = os.path.join(os.getcwd(), os.fspath(path))
-        try:
-            head, name = os.path.split(text)
-            keeps = not follow and name not in ("", ".", "..")
-            real = os.path.join(os.path.realpath(head), name) if keeps else os.path.realpath(text)
-        except ValueError:
-            raise OSError(errno.EINVAL, "its name holds a NUL character", text) from None
+        if "\0" in text:
+            raise OSError(errno.EINVAL, "its name holds a NUL character", text)
+        head, name = os.path.split(text)
+        keeps = not follow and name not in ("", ".", "..")
+        real = os.path.join(os.path.realpath(head), name) if keeps else os.path.realpath(text)
         roots = [root for root in self.roots if _below(real, root)]
         if roots and not any(_below(real, own) for own in self.own if not _below(roots[0], own)):
             root = min(roots, key=len)  # the folders between two roots are not trusted either

@@ -23,7 +23,7 @@ from typing import Any
 
 from ... import stored
 from ...errors import CaffeliteError, missing_extra, printable
-from ...system import command
+from ...system import HOME, command, environment
 from .. import folder as files, limits, registry, state
 from ..limits import Bounds
 from ..lock import FileLock
@@ -192,17 +192,17 @@ class Task:
         from submitit.slurm.slurm import SlurmJobEnvironment
 
         notice = signal.Signals[f"SIG{SlurmJobEnvironment.USR_SIG}"]  # SLURM sends it to the child, too
-        environment = os.environ | self.terms | {name: str(_threads()) for name in THREADS if name not in os.environ}
+        variables = environment() | self.terms | {name: str(_threads()) for name in THREADS if name not in os.environ}
         first = not int(os.environ.get("SLURM_PROCID", "0"))
         if first:
             node = os.environ.get("SLURM_JOB_NODELIST", "")
             content = {"folder": self.folder, "id": self.id, "lock": None, "run": self.is_run, "slot": f"node {node}"}
-            environment[process.VARIABLE] = json.dumps(content)
+            variables[process.VARIABLE] = json.dumps(content)
         with files.open_new(Path(self.log), append=True) as output:
             child = subprocess.Popen(
-                command(self._continued() if self.is_run else self.words),
-                cwd=self.working_directory,
-                env=environment,
+                command(self._continued() if self.is_run else self.words, self.working_directory),
+                cwd=HOME,
+                env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
