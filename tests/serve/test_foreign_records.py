@@ -121,7 +121,7 @@ def test_a_foreign_audit_is_shown_or_refused(client, tmp_path):
     records = [[{"key": "a", "label": "0"}, {"key": "b", "label": "1"}]]
     one = {"path": str(tmp_path / "list.txt"), "shapes": [{"shape": [1], "count": 1}], "unreadable": {"a": "b"}}
     one |= {"odd": {"c": "d"}, "duplicates": records, "near_duplicates": records}
-    content = {"sets": [one], "in_both": [["a", "b"]], "near_in_both": [["a", "b"]]}
+    content = {"sets": [one], "in_both": [[["a"], ["b", "c"]]], "near_in_both": [["a", "b"]]}
     (tmp_path / "audits" / "x.json").write_text(json.dumps(content))
     shown = client.get("/data/set.json?path=list.txt").json()["audit"]
     assert shown["counts"] == dict.fromkeys((*one.keys() - {"path", "shapes"}, *content.keys() - {"sets"}), 1)

@@ -27,7 +27,7 @@ FINDINGS = 50  # of each kind that a page shows
 SET = {"path": str, "shapes": [{"shape": [int], "count": int}]}  # of an audit
 RECORDS = [[{"key": str, "label": Any}]]
 KINDS = {"unreadable": {str: str}, "odd": {str: str}, "duplicates": RECORDS, "near_duplicates": RECORDS}
-PAIRS = {kind: [[str]] for kind in ("in_both", "near_in_both")}
+PAIRS = {"in_both": [[[str]]], "near_in_both": [[str]]}
 
 
 def data_sets(request: Request) -> Response:
