@@ -88,7 +88,7 @@ class Datum(_message.Message):
     def __init__(self, channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., data: _Optional[bytes] = ..., label: _Optional[int] = ..., float_data: _Optional[_Iterable[float]] = ..., encoded: bool = ...) -> None: ...
 
 class FillerParameter(_message.Message):
-    __slots__ = ("type", "value", "min", "max", "mean", "std", "sparse", "variance_norm", "scale", "diag_val")
+    __slots__ = ("type", "value", "min", "max", "mean", "std", "sparse", "alpha", "variance_norm", "scale", "diag_val")
     class VarianceNorm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         FAN_IN: _ClassVar[FillerParameter.VarianceNorm]
@@ -104,6 +104,7 @@ class FillerParameter(_message.Message):
     MEAN_FIELD_NUMBER: _ClassVar[int]
     STD_FIELD_NUMBER: _ClassVar[int]
     SPARSE_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
     VARIANCE_NORM_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
     DIAG_VAL_FIELD_NUMBER: _ClassVar[int]
@@ -114,14 +115,16 @@ class FillerParameter(_message.Message):
     mean: float
     std: float
     sparse: int
+    alpha: float
     variance_norm: FillerParameter.VarianceNorm
     scale: float
     diag_val: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, type: _Optional[str] = ..., value: _Optional[float] = ..., min: _Optional[float] = ..., max: _Optional[float] = ..., mean: _Optional[float] = ..., std: _Optional[float] = ..., sparse: _Optional[int] = ..., variance_norm: _Optional[_Union[FillerParameter.VarianceNorm, str]] = ..., scale: _Optional[float] = ..., diag_val: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, type: _Optional[str] = ..., value: _Optional[float] = ..., min: _Optional[float] = ..., max: _Optional[float] = ..., mean: _Optional[float] = ..., std: _Optional[float] = ..., sparse: _Optional[int] = ..., alpha: _Optional[float] = ..., variance_norm: _Optional[_Union[FillerParameter.VarianceNorm, str]] = ..., scale: _Optional[float] = ..., diag_val: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class NetParameter(_message.Message):
-    __slots__ = ("name", "input", "input_shape", "input_dim", "force_backward", "state", "debug_info", "default_forward_type", "default_backward_type", "global_grad_scale", "global_grad_scale_adaptive", "reduce_buckets", "layer", "layers", "checksum", "deploy_param", "run")
+    __slots__ = ("name", "bn_stats_batch_size", "input", "input_shape", "input_dim", "force_backward", "state", "debug_info", "default_forward_type", "default_backward_type", "global_grad_scale", "global_grad_scale_adaptive", "reduce_buckets", "layer", "layers", "checksum", "deploy_param", "run")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    BN_STATS_BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
     INPUT_SHAPE_FIELD_NUMBER: _ClassVar[int]
     INPUT_DIM_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +142,7 @@ class NetParameter(_message.Message):
     DEPLOY_PARAM_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     name: str
+    bn_stats_batch_size: int
     input: _containers.RepeatedScalarFieldContainer[str]
     input_shape: _containers.RepeatedCompositeFieldContainer[BlobShape]
     input_dim: _containers.RepeatedScalarFieldContainer[int]
@@ -155,7 +159,7 @@ class NetParameter(_message.Message):
     checksum: bytes
     deploy_param: DeployParameter
     run: RunOrigin
-    def __init__(self, name: _Optional[str] = ..., input: _Optional[_Iterable[str]] = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping]]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping]] = ..., debug_info: bool = ..., default_forward_type: _Optional[_Union[Type, str]] = ..., default_backward_type: _Optional[_Union[Type, str]] = ..., global_grad_scale: _Optional[float] = ..., global_grad_scale_adaptive: bool = ..., reduce_buckets: _Optional[int] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping]]] = ..., checksum: _Optional[bytes] = ..., deploy_param: _Optional[_Union[DeployParameter, _Mapping]] = ..., run: _Optional[_Union[RunOrigin, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., bn_stats_batch_size: _Optional[int] = ..., input: _Optional[_Iterable[str]] = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping]]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping]] = ..., debug_info: bool = ..., default_forward_type: _Optional[_Union[Type, str]] = ..., default_backward_type: _Optional[_Union[Type, str]] = ..., global_grad_scale: _Optional[float] = ..., global_grad_scale_adaptive: bool = ..., reduce_buckets: _Optional[int] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping]]] = ..., checksum: _Optional[bytes] = ..., deploy_param: _Optional[_Union[DeployParameter, _Mapping]] = ..., run: _Optional[_Union[RunOrigin, _Mapping]] = ...) -> None: ...
 
 class DeployParameter(_message.Message):
     __slots__ = ("label", "weights", "height", "width", "channel_order", "ground", "sign_size", "sign_centre", "answer")
@@ -996,24 +1000,28 @@ class TransformationParameter(_message.Message):
     def __init__(self, scale: _Optional[float] = ..., mirror: bool = ..., crop_size: _Optional[int] = ..., crop_h: _Optional[int] = ..., crop_w: _Optional[int] = ..., crop_height: _Optional[int] = ..., crop_width: _Optional[int] = ..., scale_factors: _Optional[_Iterable[float]] = ..., mean_file: _Optional[str] = ..., mean_value: _Optional[_Iterable[float]] = ..., force_color: bool = ..., force_gray: bool = ..., opacity: _Optional[_Union[TransformationParameter.Opacity, str]] = ..., orientation: _Optional[_Union[TransformationParameter.Orientation, str]] = ..., depth: _Optional[_Union[TransformationParameter.Depth, str]] = ..., depth_low: _Optional[float] = ..., depth_high: _Optional[float] = ..., img_rand_resize_lower: _Optional[int] = ..., img_rand_resize_upper: _Optional[int] = ..., rand_resize_ratio_lower: _Optional[float] = ..., rand_resize_ratio_upper: _Optional[float] = ..., vertical_stretch_lower: _Optional[float] = ..., vertical_stretch_upper: _Optional[float] = ..., horizontal_stretch_lower: _Optional[float] = ..., horizontal_stretch_upper: _Optional[float] = ..., interpolation_algo_down: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., interpolation_algo_up: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., allow_upscale: bool = ..., random_resize_param: _Optional[_Union[RandomResizeParameter, _Mapping]] = ..., random_aspect_ratio_param: _Optional[_Union[RandomAspectRatioParameter, _Mapping]] = ..., multi_scale: bool = ..., scale_ratios: _Optional[_Iterable[float]] = ..., max_distort: _Optional[int] = ..., fix_crop: bool = ..., more_fix_crop: bool = ..., is_flow: bool = ..., distort_param: _Optional[_Union[DistortionParameter, _Mapping]] = ..., noise_param: _Optional[_Union[NoiseParameter, _Mapping]] = ..., perturb_param: _Optional[_Union[PerturbationParameter, _Mapping]] = ..., mixup_param: _Optional[_Union[MixupParameter, _Mapping]] = ..., resize_param: _Optional[_Iterable[_Union[ResizeParameter, _Mapping]]] = ..., emit_constraint: _Optional[_Union[EmitConstraint, _Mapping]] = ..., expand_param: _Optional[_Union[ExpansionParameter, _Mapping]] = ...) -> None: ...
 
 class RandomResizeParameter(_message.Message):
-    __slots__ = ("min_size", "max_size")
+    __slots__ = ("min_size", "max_size", "resize_param")
     MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
     MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
     min_size: int
     max_size: int
-    def __init__(self, min_size: _Optional[int] = ..., max_size: _Optional[int] = ...) -> None: ...
+    resize_param: ResizeParameter
+    def __init__(self, min_size: _Optional[int] = ..., max_size: _Optional[int] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ...) -> None: ...
 
 class RandomAspectRatioParameter(_message.Message):
-    __slots__ = ("min_area_ratio", "max_area_ratio", "aspect_ratio_change", "max_attempt")
+    __slots__ = ("min_area_ratio", "max_area_ratio", "aspect_ratio_change", "max_attempt", "resize_param")
     MIN_AREA_RATIO_FIELD_NUMBER: _ClassVar[int]
     MAX_AREA_RATIO_FIELD_NUMBER: _ClassVar[int]
     ASPECT_RATIO_CHANGE_FIELD_NUMBER: _ClassVar[int]
     MAX_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
     min_area_ratio: float
     max_area_ratio: float
     aspect_ratio_change: float
     max_attempt: int
-    def __init__(self, min_area_ratio: _Optional[float] = ..., max_area_ratio: _Optional[float] = ..., aspect_ratio_change: _Optional[float] = ..., max_attempt: _Optional[int] = ...) -> None: ...
+    resize_param: ResizeParameter
+    def __init__(self, min_area_ratio: _Optional[float] = ..., max_area_ratio: _Optional[float] = ..., aspect_ratio_change: _Optional[float] = ..., max_attempt: _Optional[int] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ...) -> None: ...
 
 class DistortionParameter(_message.Message):
     __slots__ = ("brightness_prob", "brightness_delta", "contrast_prob", "contrast_lower", "contrast_upper", "hue_prob", "hue_delta", "saturation_prob", "saturation_lower", "saturation_upper", "random_order_prob")
@@ -1262,7 +1270,7 @@ class ConcatParameter(_message.Message):
     def __init__(self, axis: _Optional[int] = ..., concat_dim: _Optional[int] = ...) -> None: ...
 
 class BatchNormParameter(_message.Message):
-    __slots__ = ("use_global_stats", "moving_average_fraction", "eps", "scale_bias", "scale_filler", "bias_filler", "use_weight_bias", "bias_term", "filler", "relu")
+    __slots__ = ("use_global_stats", "moving_average_fraction", "eps", "scale_bias", "scale_filler", "bias_filler", "use_weight_bias", "bias_term", "filler", "relu", "stats_batch_size")
     USE_GLOBAL_STATS_FIELD_NUMBER: _ClassVar[int]
     MOVING_AVERAGE_FRACTION_FIELD_NUMBER: _ClassVar[int]
     EPS_FIELD_NUMBER: _ClassVar[int]
@@ -1273,6 +1281,7 @@ class BatchNormParameter(_message.Message):
     BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
     FILLER_FIELD_NUMBER: _ClassVar[int]
     RELU_FIELD_NUMBER: _ClassVar[int]
+    STATS_BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     use_global_stats: bool
     moving_average_fraction: float
     eps: float
@@ -1283,7 +1292,8 @@ class BatchNormParameter(_message.Message):
     bias_term: bool
     filler: FillerParameter
     relu: bool
-    def __init__(self, use_global_stats: bool = ..., moving_average_fraction: _Optional[float] = ..., eps: _Optional[float] = ..., scale_bias: bool = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., use_weight_bias: bool = ..., bias_term: bool = ..., filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., relu: bool = ...) -> None: ...
+    stats_batch_size: int
+    def __init__(self, use_global_stats: bool = ..., moving_average_fraction: _Optional[float] = ..., eps: _Optional[float] = ..., scale_bias: bool = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., use_weight_bias: bool = ..., bias_term: bool = ..., filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., relu: bool = ..., stats_batch_size: _Optional[int] = ...) -> None: ...
 
 class BiasParameter(_message.Message):
     __slots__ = ("axis", "num_axes", "filler")
@@ -1410,7 +1420,7 @@ class CropParameter(_message.Message):
     def __init__(self, axis: _Optional[int] = ..., offset: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DataParameter(_message.Message):
-    __slots__ = ("source", "label_source", "batch_size", "rand_skip", "backend", "scale", "mean_file", "crop_size", "mirror", "force_encoded_color", "prefetch", "range_start", "range_end", "rand_permute", "rand_permute_order", "rand_permute_seed", "slice_point", "encoding", "subtract", "shuffle", "sampler", "cache")
+    __slots__ = ("source", "label_source", "batch_size", "rand_skip", "backend", "scale", "mean_file", "crop_size", "mirror", "force_encoded_color", "prefetch", "range_start", "range_end", "rand_permute", "rand_permute_order", "rand_permute_seed", "slice_point", "encoding", "subtract", "shuffle", "sampler", "cache", "transform_param")
     class DB(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         LEVELDB: _ClassVar[DataParameter.DB]
@@ -1455,6 +1465,7 @@ class DataParameter(_message.Message):
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
     SAMPLER_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     source: str
     label_source: str
     batch_size: int
@@ -1477,7 +1488,8 @@ class DataParameter(_message.Message):
     shuffle: bool
     sampler: Sampler
     cache: bool
-    def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., range_start: _Optional[int] = ..., range_end: _Optional[int] = ..., rand_permute: bool = ..., rand_permute_order: _Optional[_Union[DataParameter.RANDPERMORDER, str]] = ..., rand_permute_seed: _Optional[int] = ..., slice_point: _Optional[_Iterable[int]] = ..., encoding: _Optional[_Iterable[_Union[DataParameter.CHANNELENCODING, str]]] = ..., subtract: _Optional[_Iterable[float]] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., cache: bool = ...) -> None: ...
+    transform_param: TransformationParameter
+    def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., range_start: _Optional[int] = ..., range_end: _Optional[int] = ..., rand_permute: bool = ..., rand_permute_order: _Optional[_Union[DataParameter.RANDPERMORDER, str]] = ..., rand_permute_seed: _Optional[int] = ..., slice_point: _Optional[_Iterable[int]] = ..., encoding: _Optional[_Iterable[_Union[DataParameter.CHANNELENCODING, str]]] = ..., subtract: _Optional[_Iterable[float]] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., cache: bool = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ...) -> None: ...
 
 class DropoutParameter(_message.Message):
     __slots__ = ("sample_weights_test", "dropout_ratio", "scale_train")
@@ -1596,7 +1608,7 @@ class HingeLossParameter(_message.Message):
     def __init__(self, norm: _Optional[_Union[HingeLossParameter.Norm, str]] = ...) -> None: ...
 
 class ImageDataParameter(_message.Message):
-    __slots__ = ("source", "label_names", "batch_size", "rand_skip", "shuffle", "sampler", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache", "ignore_label", "label_type", "has_label", "new_length", "sampling_rate", "use_image", "use_temporal_jitter", "mean_value")
+    __slots__ = ("source", "label_names", "batch_size", "rand_skip", "shuffle", "sampler", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache", "ignore_label", "label_type", "has_label", "new_length", "sampling_rate", "use_image", "use_temporal_jitter", "mean_value", "transform_param")
     class LabelType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         NONE: _ClassVar[ImageDataParameter.LabelType]
@@ -1628,6 +1640,7 @@ class ImageDataParameter(_message.Message):
     USE_IMAGE_FIELD_NUMBER: _ClassVar[int]
     USE_TEMPORAL_JITTER_FIELD_NUMBER: _ClassVar[int]
     MEAN_VALUE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     source: str
     label_names: str
     batch_size: int
@@ -1651,7 +1664,8 @@ class ImageDataParameter(_message.Message):
     use_image: bool
     use_temporal_jitter: bool
     mean_value: float
-    def __init__(self, source: _Optional[str] = ..., label_names: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ..., ignore_label: _Optional[int] = ..., label_type: _Optional[_Union[ImageDataParameter.LabelType, str]] = ..., has_label: bool = ..., new_length: _Optional[int] = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ..., mean_value: _Optional[float] = ...) -> None: ...
+    transform_param: TransformationParameter
+    def __init__(self, source: _Optional[str] = ..., label_names: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ..., ignore_label: _Optional[int] = ..., label_type: _Optional[_Union[ImageDataParameter.LabelType, str]] = ..., has_label: bool = ..., new_length: _Optional[int] = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ..., mean_value: _Optional[float] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ...) -> None: ...
 
 class InfogainLossParameter(_message.Message):
     __slots__ = ("source", "axis")
@@ -1762,7 +1776,7 @@ class ParameterParameter(_message.Message):
     def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ..., blob_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class PoolingParameter(_message.Message):
-    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "avg_include_pad", "kernel_depth", "temporal_stride", "kernel_l", "stride_l", "kernel_shape", "stride_shape", "pad_shape", "more_kernel_size", "more_stride", "more_pad", "dilation", "pad_l", "pad_r", "pad_t", "pad_b")
+    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "round_below", "avg_include_pad", "kernel_depth", "temporal_stride", "kernel_l", "stride_l", "kernel_shape", "stride_shape", "pad_shape", "more_kernel_size", "more_stride", "more_pad", "dilation", "pad_l", "pad_r", "pad_t", "pad_b")
     class PoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         MAX: _ClassVar[PoolingParameter.PoolMethod]
@@ -1803,6 +1817,7 @@ class PoolingParameter(_message.Message):
     GLOBAL_POOLING_FIELD_NUMBER: _ClassVar[int]
     ROUND_MODE_FIELD_NUMBER: _ClassVar[int]
     CEIL_MODE_FIELD_NUMBER: _ClassVar[int]
+    ROUND_BELOW_FIELD_NUMBER: _ClassVar[int]
     AVG_INCLUDE_PAD_FIELD_NUMBER: _ClassVar[int]
     KERNEL_DEPTH_FIELD_NUMBER: _ClassVar[int]
     TEMPORAL_STRIDE_FIELD_NUMBER: _ClassVar[int]
@@ -1833,6 +1848,7 @@ class PoolingParameter(_message.Message):
     global_pooling: bool
     round_mode: PoolingParameter.RoundMode
     ceil_mode: bool
+    round_below: bool
     avg_include_pad: bool
     kernel_depth: int
     temporal_stride: int
@@ -1849,7 +1865,7 @@ class PoolingParameter(_message.Message):
     pad_r: int
     pad_t: int
     pad_b: int
-    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., avg_include_pad: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., kernel_l: _Optional[int] = ..., stride_l: _Optional[int] = ..., kernel_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., stride_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., pad_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
+    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., round_below: bool = ..., avg_include_pad: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., kernel_l: _Optional[int] = ..., stride_l: _Optional[int] = ..., kernel_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., stride_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., pad_shape: _Optional[_Union[BlobShape, _Mapping]] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_l: _Optional[int] = ..., pad_r: _Optional[int] = ..., pad_t: _Optional[int] = ..., pad_b: _Optional[int] = ...) -> None: ...
 
 class PowerParameter(_message.Message):
     __slots__ = ("power", "scale", "shift")
@@ -2030,7 +2046,7 @@ class ThresholdParameter(_message.Message):
     def __init__(self, threshold: _Optional[float] = ...) -> None: ...
 
 class WindowDataParameter(_message.Message):
-    __slots__ = ("source", "scale", "mean_file", "batch_size", "crop_size", "mirror", "fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode", "cache_images", "root_folder")
+    __slots__ = ("source", "scale", "mean_file", "batch_size", "crop_size", "mirror", "fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode", "cache_images", "root_folder", "transform_param")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
     MEAN_FILE_FIELD_NUMBER: _ClassVar[int]
@@ -2044,6 +2060,7 @@ class WindowDataParameter(_message.Message):
     CROP_MODE_FIELD_NUMBER: _ClassVar[int]
     CACHE_IMAGES_FIELD_NUMBER: _ClassVar[int]
     ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     source: str
     scale: float
     mean_file: str
@@ -2057,7 +2074,8 @@ class WindowDataParameter(_message.Message):
     crop_mode: str
     cache_images: bool
     root_folder: str
-    def __init__(self, source: _Optional[str] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., batch_size: _Optional[int] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., fg_threshold: _Optional[float] = ..., bg_threshold: _Optional[float] = ..., fg_fraction: _Optional[float] = ..., context_pad: _Optional[int] = ..., crop_mode: _Optional[str] = ..., cache_images: bool = ..., root_folder: _Optional[str] = ...) -> None: ...
+    transform_param: TransformationParameter
+    def __init__(self, source: _Optional[str] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., batch_size: _Optional[int] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., fg_threshold: _Optional[float] = ..., bg_threshold: _Optional[float] = ..., fg_fraction: _Optional[float] = ..., context_pad: _Optional[int] = ..., crop_mode: _Optional[str] = ..., cache_images: bool = ..., root_folder: _Optional[str] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ...) -> None: ...
 
 class SPPParameter(_message.Message):
     __slots__ = ("pyramid_height", "pool", "engine")
@@ -2717,8 +2735,10 @@ class VideoDataParameter(_message.Message):
         __slots__ = ()
         WEBCAM: _ClassVar[VideoDataParameter.VideoType]
         VIDEO: _ClassVar[VideoDataParameter.VideoType]
+        LOCAL_SOURCE: _ClassVar[VideoDataParameter.VideoType]
     WEBCAM: VideoDataParameter.VideoType
     VIDEO: VideoDataParameter.VideoType
+    LOCAL_SOURCE: VideoDataParameter.VideoType
     class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         RGB: _ClassVar[VideoDataParameter.Modality]
@@ -4892,14 +4912,20 @@ class BatchSampler(_message.Message):
     def __init__(self, use_original_image: bool = ..., sampler: _Optional[_Union[BBoxSampler, _Mapping]] = ..., sample_constraint: _Optional[_Union[SampleConstraint, _Mapping]] = ..., max_sample: _Optional[int] = ..., max_trials: _Optional[int] = ...) -> None: ...
 
 class AnnotatedDataParameter(_message.Message):
-    __slots__ = ("batch_sampler", "label_map_file", "anno_type")
+    __slots__ = ("batch_sampler", "label_map_file", "anno_type", "yolo_data_type", "yolo_data_jitter", "train_diffcult")
     BATCH_SAMPLER_FIELD_NUMBER: _ClassVar[int]
     LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
     ANNO_TYPE_FIELD_NUMBER: _ClassVar[int]
+    YOLO_DATA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    YOLO_DATA_JITTER_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_DIFFCULT_FIELD_NUMBER: _ClassVar[int]
     batch_sampler: _containers.RepeatedCompositeFieldContainer[BatchSampler]
     label_map_file: str
     anno_type: AnnotatedDatum.AnnotationType
-    def __init__(self, batch_sampler: _Optional[_Iterable[_Union[BatchSampler, _Mapping]]] = ..., label_map_file: _Optional[str] = ..., anno_type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ...) -> None: ...
+    yolo_data_type: int
+    yolo_data_jitter: float
+    train_diffcult: bool
+    def __init__(self, batch_sampler: _Optional[_Iterable[_Union[BatchSampler, _Mapping]]] = ..., label_map_file: _Optional[str] = ..., anno_type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ..., yolo_data_type: _Optional[int] = ..., yolo_data_jitter: _Optional[float] = ..., train_diffcult: bool = ...) -> None: ...
 
 class NonMaximumSuppressionParameter(_message.Message):
     __slots__ = ("nms_threshold", "top_k", "eta")
@@ -4912,7 +4938,7 @@ class NonMaximumSuppressionParameter(_message.Message):
     def __init__(self, nms_threshold: _Optional[float] = ..., top_k: _Optional[int] = ..., eta: _Optional[float] = ...) -> None: ...
 
 class DetectionOutputParameter(_message.Message):
-    __slots__ = ("num_classes", "share_location", "background_label_id", "nms_param", "save_output_param", "code_type", "variance_encoded_in_target", "keep_top_k", "confidence_threshold", "visualize", "visualize_threshold", "save_file", "objectness_score", "use_polygon")
+    __slots__ = ("num_classes", "share_location", "background_label_id", "nms_param", "save_output_param", "code_type", "variance_encoded_in_target", "keep_top_k", "confidence_threshold", "visualize", "visualize_threshold", "save_file", "objectness_score", "use_polygon", "clip")
     NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
     SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
     BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
@@ -4927,6 +4953,7 @@ class DetectionOutputParameter(_message.Message):
     SAVE_FILE_FIELD_NUMBER: _ClassVar[int]
     OBJECTNESS_SCORE_FIELD_NUMBER: _ClassVar[int]
     USE_POLYGON_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
     num_classes: int
     share_location: bool
     background_label_id: int
@@ -4941,7 +4968,8 @@ class DetectionOutputParameter(_message.Message):
     save_file: str
     objectness_score: float
     use_polygon: bool
-    def __init__(self, num_classes: _Optional[int] = ..., share_location: bool = ..., background_label_id: _Optional[int] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., save_output_param: _Optional[_Union[SaveOutputParameter, _Mapping]] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., variance_encoded_in_target: bool = ..., keep_top_k: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., visualize: bool = ..., visualize_threshold: _Optional[float] = ..., save_file: _Optional[str] = ..., objectness_score: _Optional[float] = ..., use_polygon: bool = ...) -> None: ...
+    clip: bool
+    def __init__(self, num_classes: _Optional[int] = ..., share_location: bool = ..., background_label_id: _Optional[int] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., save_output_param: _Optional[_Union[SaveOutputParameter, _Mapping]] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., variance_encoded_in_target: bool = ..., keep_top_k: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., visualize: bool = ..., visualize_threshold: _Optional[float] = ..., save_file: _Optional[str] = ..., objectness_score: _Optional[float] = ..., use_polygon: bool = ..., clip: bool = ...) -> None: ...
 
 class MultiBoxLossParameter(_message.Message):
     __slots__ = ("loc_loss_type", "conf_loss_type", "loc_weight", "num_classes", "share_location", "match_type", "overlap_threshold", "use_prior_for_matching", "background_label_id", "use_difficult_gt", "do_neg_mining", "neg_pos_ratio", "neg_overlap", "code_type", "encode_variance_in_target", "map_object_to_agnostic", "ignore_cross_boundary_bbox", "bp_inside", "mining_type", "nms_param", "sample_size", "use_prior_for_nms", "objectness_score")
@@ -5020,7 +5048,7 @@ class MultiBoxLossParameter(_message.Message):
     def __init__(self, loc_loss_type: _Optional[_Union[MultiBoxLossParameter.LocLossType, str]] = ..., conf_loss_type: _Optional[_Union[MultiBoxLossParameter.ConfLossType, str]] = ..., loc_weight: _Optional[float] = ..., num_classes: _Optional[int] = ..., share_location: bool = ..., match_type: _Optional[_Union[MultiBoxLossParameter.MatchType, str]] = ..., overlap_threshold: _Optional[float] = ..., use_prior_for_matching: bool = ..., background_label_id: _Optional[int] = ..., use_difficult_gt: bool = ..., do_neg_mining: bool = ..., neg_pos_ratio: _Optional[float] = ..., neg_overlap: _Optional[float] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., encode_variance_in_target: bool = ..., map_object_to_agnostic: bool = ..., ignore_cross_boundary_bbox: bool = ..., bp_inside: bool = ..., mining_type: _Optional[_Union[MultiBoxLossParameter.MiningType, str]] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., sample_size: _Optional[int] = ..., use_prior_for_nms: bool = ..., objectness_score: _Optional[float] = ...) -> None: ...
 
 class PriorBoxParameter(_message.Message):
-    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset", "width", "height", "second_offset_h", "denser_prior_boxes", "density", "fixed_size", "fixed_ratio")
+    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset", "width", "height", "second_offset_h", "additional_y_offset", "denser_prior_boxes", "density", "fixed_size", "fixed_ratio")
     class CodeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CORNER: _ClassVar[PriorBoxParameter.CodeType]
@@ -5045,6 +5073,7 @@ class PriorBoxParameter(_message.Message):
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     HEIGHT_FIELD_NUMBER: _ClassVar[int]
     SECOND_OFFSET_H_FIELD_NUMBER: _ClassVar[int]
+    ADDITIONAL_Y_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DENSER_PRIOR_BOXES_FIELD_NUMBER: _ClassVar[int]
     DENSITY_FIELD_NUMBER: _ClassVar[int]
     FIXED_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -5065,11 +5094,12 @@ class PriorBoxParameter(_message.Message):
     width: _containers.RepeatedScalarFieldContainer[float]
     height: _containers.RepeatedScalarFieldContainer[float]
     second_offset_h: float
+    additional_y_offset: bool
     denser_prior_boxes: bool
     density: _containers.RepeatedScalarFieldContainer[int]
     fixed_size: _containers.RepeatedScalarFieldContainer[float]
     fixed_ratio: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ..., second_offset_h: _Optional[float] = ..., denser_prior_boxes: bool = ..., density: _Optional[_Iterable[int]] = ..., fixed_size: _Optional[_Iterable[float]] = ..., fixed_ratio: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ..., second_offset_h: _Optional[float] = ..., additional_y_offset: bool = ..., denser_prior_boxes: bool = ..., density: _Optional[_Iterable[int]] = ..., fixed_size: _Optional[_Iterable[float]] = ..., fixed_ratio: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ContinuationIndicatorParameter(_message.Message):
     __slots__ = ("time_step", "batch_size", "axis")

@@ -33,8 +33,8 @@ def of_messages(messages: list[str]) -> dict[str, int]:
 
 # Fields of our own, and of forks without a list to compare with whose numbers others have taken
 OWN = fields("""
-FillerParameter: diag_val
-NetParameter: checksum deploy_param run
+FillerParameter: alpha diag_val
+NetParameter: bn_stats_batch_size checksum deploy_param run
 DeployParameter: answer
 SolverParameter: best_lowest best_score div_factor early_stop ema_decay final_div_factor max_epoch more_device_id
   pct_start snapshot_epoch snapshot_keep step_epoch swa_start test_epoch
@@ -67,27 +67,30 @@ LossParameter: class_weight class_weight_balanced class_weight_source class_weig
   normalize_constraint normalize_objectness normalize_supervised weight_by_label_freqs
 ConvolutionParameter: algorithm fuse_type hole hole_h hole_w kernel_depth kernel_shape pad_b pad_l pad_r pad_shape
   pad_t stride_shape temporal_pad temporal_stride
-DataParameter: label_source sampler
+AnnotatedDataParameter: train_diffcult yolo_data_jitter yolo_data_type
+BatchNormParameter: stats_batch_size
+DataParameter: label_source sampler transform_param
+WindowDataParameter: transform_param
 DropoutParameter: sample_weights_test
 HDF5DataParameter: sampler
-ImageDataParameter: has_label ignore_label label_names label_type mean_value new_length sampler sampling_rate use_image
-  use_temporal_jitter
+ImageDataParameter: has_label ignore_label label_names label_type mean_value new_length sampler sampling_rate
+  transform_param use_image use_temporal_jitter
 PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth kernel_l kernel_shape more_kernel_size more_pad
-  more_stride pad_b pad_l pad_r pad_shape pad_t stride_l stride_shape temporal_stride
+  more_stride pad_b pad_l pad_r pad_shape pad_t round_below stride_l stride_shape temporal_stride
 ReLUParameter: maximum minimum relu6
 V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_param interp_param mat_write_param
   multi_stage_meanfield_param padding_param seg_accuracy_param softmaxloss_param unique_label_param unpooling_param
 BNParameter: bn_mode decay moving_average scale_filler shift_filler use_history_in_test var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
-PriorBoxParameter: denser_prior_boxes density fixed_ratio fixed_size height second_offset_h width
+PriorBoxParameter: additional_y_offset denser_prior_boxes density fixed_ratio fixed_size height second_offset_h width
 VideoDataParameter: batch_size grayscale modality name_pattern new_height new_length new_width num_segments
   root_folder sampling_rate shuffle source use_image use_temporal_jitter
 ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_per_batch
 MILParameter: context_per_roi
 ResumeState: algorithm
 PaddingParameter: pad_beg pad_end
-DetectionOutputParameter: objectness_score use_polygon
+DetectionOutputParameter: clip objectness_score use_polygon
 MultiBoxLossParameter: objectness_score
 """)
 
@@ -137,8 +140,8 @@ SolverParameter: warmup_iter=8006 warmup_start_lr=8007 local_lr_auto=8008 local_
 LayerParameter: smooth_l1_loss_param=8000 box_annotator_ohem_param=8203 psroi_pooling_param=153 roi_pooling_param=154
   region_loss_param=209 reorg_param=159
 TransformationParameter: random_resize_param=8010 random_aspect_ratio_param=8011
-RandomResizeParameter: min_size=1 max_size=2
-RandomAspectRatioParameter: min_area_ratio=1 max_area_ratio=2 aspect_ratio_change=3 max_attempt=4
+RandomResizeParameter: min_size=1 max_size=2 resize_param=3
+RandomAspectRatioParameter: min_area_ratio=1 max_area_ratio=2 aspect_ratio_change=3 max_attempt=4 resize_param=5
 LossParameter: pre_fixed_normalizer=8000
 BatchNormParameter: bias_filler=8 use_weight_bias=8002 bias_term=8003 filler=8004 relu=10
 ConvolutionParameter: relu=8000 negative_slope=8001
@@ -228,7 +231,7 @@ MultiBoxLossParameter.MatchType: BIPARTITE=0 PER_PREDICTION=1
 MultiBoxLossParameter.MiningType: NONE=0 MAX_NEGATIVE=1 HARD_EXAMPLE=2
 PriorBoxParameter.CodeType: CORNER=1 CENTER_SIZE=2 CORNER_SIZE=3
 VideoDataParameter.Modality: RGB=0 FLOW=1
-VideoDataParameter.VideoType: WEBCAM=0 VIDEO=1
+VideoDataParameter.VideoType: WEBCAM=0 VIDEO=1 LOCAL_SOURCE=8620
 UnpoolingParameter.UnpoolMethod: MAX=0 AVE=1 TILE=2
 EvalDetectionParameter.ScoreType: OBJ=0 PROB=1 MULTIPLY=2
 CorrelationParameter.CorrelationType: MULTIPLY=0 SUBTRACT=1

@@ -88,6 +88,7 @@ def test_msra(norm, fan):
     norm = {} if norm is None else {"variance_norm": pb.FillerParameter.VarianceNorm.Value(norm)}
     normal(fill(type="msra", **norm), 0, math.sqrt(2 / fan))
     normal(fill(type="msra", scale=0.5, **norm), 0, math.sqrt(2 / fan) / 2)
+    normal(fill(type="msra", alpha=2, **norm), 0, math.sqrt(2 / fan / 5))
 
 
 def test_fans_of_vectors_and_matrices():
@@ -151,6 +152,7 @@ def test_initial_values_do_not_depend_on_other_layers():
             "the uniform filler has no range; expected min at most max, both finite, found min 2, max 1",
         ),
         ('type: "uniform" max: inf min: @0', "the uniform filler has no range"),
+        ('type: "xavier" alpha: @0.25', 'the filler "xavier" does not read alpha; use type "msra", or drop alpha'),
         ('type: "msra" scale: @-1', "a bad msra filler; expected a finite scale of 0 or more, found -1"),
         ('type: @"gabor"', 'unknown filler type "gabor"; expected one of bilinear, constant'),
         (

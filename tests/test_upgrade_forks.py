@@ -112,6 +112,32 @@ def test_bn_of_segstereo():
         expect(text, text)
 
 
+def test_files_of_2014():
+    word = expect(
+        'version: 1 layers { type: DATA data_param { source: "s" transform_param { scale: 0.5 } } }',
+        'layer { type: "Data" data_param { source: "s" } transform_param { scale: 0.5 } }',
+    )
+    assert word("layer", 0, "transform_param", "scale") == "0.5"
+    expect(
+        'layer { type: "Pooling" pooling_param { round_below: true } } layer { pooling_param { round_below: false } }',
+        'layer { type: "Pooling" pooling_param { round_mode: FLOOR } } layer { pooling_param { } }',
+    )
+
+
+def test_bn_stats_batch_size_of_intel():
+    expect(
+        'bn_stats_batch_size: 8 layer { type: "BatchNorm" } layer { type: "ReLU" }',
+        'layer { type: "BatchNorm" batch_norm_param { stats_batch_size: 8 } } layer { type: "ReLU" }',
+    )
+
+
+def test_a_video_of_a_local_source():
+    expect(
+        'layer { type: "VideoData" video_data_param { video_type: LOCAL_SOURCE source: "x.mp4" } }',
+        'layer { type: "VideoData" video_data_param { video_type: VIDEO video_file: "x.mp4" } }',
+    )
+
+
 def test_normalize_of_crn():
     """In a net with its other types it learns no scale; elsewhere it is SSD's."""
     text = 'layer { type: "Netvlad" } layer { name: "n" type: "Normalize" top: "n" }'

@@ -59,6 +59,11 @@ class BatchNorm(Fusing, ImageLayout):
         shape = bottoms[0]
         if not shape:
             raise self.bottom_error(0, "is a single number", expected="N×C×..., or N numbers", found="no axes")
+        each = self.p.stats_batch_size
+        if each and not self.stored and each != shape[0]:
+            what, found = "moments of a part of the batch are not supported", f"{each} of {shape[0]} samples"
+            remedy = f"set batch_size: {each} and in the solver iter_size, which computes the same"
+            raise self.error(what, "stats_batch_size", expected="as many as the batch has", found=found, remedy=remedy)
         self.split = (1, 1, shape[0]) if len(shape) == 1 else split_axis(shape, 1)
         c = self.split[1]
         for size in ((c,), (c,), (1,)):

@@ -195,7 +195,10 @@ class _Builder:
             else:
                 expected = f"{low} or more" if high is None else f"{low} to {high}"
             what = f'layer "{layer.name}" ({layer.spec.type}): has {count} {kind} blobs'
-            raise layer.locate.error(what, kind, low if high is None or count < low else high, expected=expected)
+            remedy = layer.more_tops_remedy if kind == "top" and count > low else None
+            raise layer.locate.error(
+                what, kind, low if high is None or count < low else high, expected=expected, remedy=remedy
+            )
 
     def _bottom(self, spec: pb.LayerParameter, index: int, at: Locator, position: int) -> Value | None:
         name = spec.bottom[index]

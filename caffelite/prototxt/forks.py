@@ -49,17 +49,15 @@ _FIELDS = {
         "PoolingParameter": "torch_pooling=false",
     },
     "Intel's Caffe": {
-        "NetParameter": "bn_stats_batch_size=0 compile_net_state engine multinode",
+        "NetParameter": "compile_net_state engine multinode",
         "SolverParameter": "disabled_update=false engine test_offset=0",
         "LayerParameter": (
             "engine mn_activation_param mn_grad_compress_param multinode quantization_param split_param"
         ),
         "TransformationParameter": "bgr2rgb=false flow=false pad=0",
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
-        "RandomAspectRatioParameter": "resize_param",
-        "RandomResizeParameter": "resize_param",
         "ConcatParameter": "engine=DEFAULT per_fla_fuse=false",
-        "BatchNormParameter": "engine=DEFAULT stats_batch_size=0",
+        "BatchNormParameter": "engine=DEFAULT",
         "ConvolutionParameter": "coeff conv_algorithm=direct fusion_type=NONE_FUSION",
         "DataParameter": "side",
         "EltwiseParameter": "engine=DEFAULT",
@@ -97,7 +95,6 @@ _FIELDS = {
         "BatchNormParameter": "disable_mean=false disable_variance=false",
         "ConvolutionParameter": "cudnn_convolution_algo_seeker=FINDEX shape_offset",
         "DropoutParameter": "sqrt_scale=false",
-        "FillerParameter": "alpha=0",
         "ImageDataParameter": (
             "balance_by=0 balance_class=false face_mirror=false face_point_num=0 face_transform=false "
             "label_cut_end=0 label_cut_start=0 max_aspect_ratio=0 max_random_scale=1 max_random_shift=0 "
@@ -117,8 +114,7 @@ _FIELDS = {
     },
     "MobileNet-YOLO's Caffe": {
         "AnnotatedDataParameter": (
-            "difficult_label_warmup=false seg_resize_height=0 seg_resize_width=0 seg_scales=8 single_class=true "
-            "train_diffcult=true yolo_data_jitter=0.3 yolo_data_type=0"
+            "difficult_label_warmup=false seg_resize_height=0 seg_resize_width=0 seg_scales=8 single_class=true"
         ),
         "Datum": "seg_label",
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
@@ -195,6 +191,12 @@ _FIELDS = {
     "caffenet-benchmark's Caffe": {"ResizeParameter": "center_object=false max_angle=0"},
     "channel-pruning's Caffe": {"ImageDataParameter": "bicubic=false new_dim"},
     "deepsaldet's Caffe": {"WindowDataParameter": "shuffle=false"},
+    "a Caffe of 2014": {"NetParameter": "version"},
+    "another Caffe": {
+        "LayerParameter": "convolution_mask_param",
+        "ParamSpec": "param_propagate_down=true",
+        "InterpParameter": "is_seglabel=false",
+    },
     "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized=true"},
 }
 
@@ -233,6 +235,8 @@ _HARMLESS = {
     "is read by no layer": "ignore_difficult_gt num_labels torch_pooling unit_test_fuse_kernel unit_test_mode",
     # OpenVINO's specification of DetectionOutput
     "is read with normalized: false alone": "input_height input_width",
+    # Of files that caffe.proto had no layers for yet
+    "says for which program a file was written": "version",
     # Deeplab: net.cpp
     "says whether weights of a file may have other axes": "strict_dim",
     # Where Spark has the data; a MemoryData layer here gets its own from the caller.
@@ -307,6 +311,19 @@ def ignored(message: str, field: str) -> str:
 def unsupported(message: str, field: str) -> str:
     """The mistake of a field that changes results."""
     return f'"{field}" in {message} is of {" and ".join(fields(message)[field])} and not supported'
+
+
+# What else does what a field of a fork does
+_REMEDIES = {
+    "param_propagate_down": "write lr_mult: 0 and decay_mult: 0 in its place",
+    "is_seglabel": "resize labels by a layer ResizeNearestNeighbor",
+    "convolution_mask_param": "write the masked weights as zeros into the caffemodel, and remove it",
+}
+
+
+def remedy(field: str) -> str:
+    """For the mistake of a field that changes results."""
+    return _REMEDIES.get(field, "remove it to go on with a net that does without")
 
 
 def default(message: str, field: str) -> str | None:

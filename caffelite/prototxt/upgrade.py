@@ -307,7 +307,10 @@ class _Upgrade:
     # settings of modern layers that are older than others
 
     def settings(self) -> None:
-        types = {layer.type for layer in self.net.layer}
+        types, parts = {layer.type for layer in self.net.layer}, self.net.bn_stats_batch_size
+        if self.net.HasField("bn_stats_batch_size"):
+            self.add_dialect("bn_stats_batch_size")
+            self.net.ClearField("bn_stats_batch_size")
         stereo, retrieval = not STEREO.isdisjoint(types), not RETRIEVAL.isdisjoint(types)
         for i, layer in enumerate(self.net.layer):
             if stereo and layer.type == "BN":
@@ -316,9 +319,13 @@ class _Upgrade:
                 self.unit_samples(i, layer)
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
+                if parts:
+                    layer.batch_norm_param.stats_batch_size = parts
+                    self.moves["layer", i, "batch_norm_param", "stats_batch_size"] = ("bn_stats_batch_size",)
             if layer.type not in schema.users:
                 self.fork(i, layer)
             self.rates(i, layer)
+            self.of_2014(i, layer)
             for message in filter(layer.HasField, TRANSFORMED):
                 for name in filter(getattr(layer, message).HasField, TRANSFORM):
                     note = f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param"
@@ -346,6 +353,12 @@ class _Upgrade:
             self.add_dialect("AutoCrop")
             layer.type = "Crop"
             self.offsets(i, "AutoCrop", "layer", i)
+        video = layer.video_data_param
+        if layer.type == "VideoData" and video.video_type == video.LOCAL_SOURCE:
+            self.add_dialect("video_type: LOCAL_SOURCE")
+            video.video_type, video.video_file = video.VIDEO, video.source
+            video.ClearField("source")
+            self.moves["layer", i, "video_data_param", "source"] = "layer", i, "video_data_param", "video_file"
         if layer.type == "VideoData" and layer.video_data_param.source:
             self.add_dialect("VideoData with a source")
             layer.type = type_of_video(layer)
@@ -434,6 +447,23 @@ class _Upgrade:
                 self.add_dialect(f"{name} in layer")
                 self.param(values, V1_PARAM[name], layer, ("layer", i, name), ("layer", i))
                 layer.ClearField(name)
+
+    def of_2014(self, i: int, layer: pb.LayerParameter) -> None:
+        """transform_param within the message of a data layer, and the first name of rounding down."""
+        for message in filter(layer.HasField, TRANSFORMED):
+            settings = getattr(layer, message)
+            if settings.HasField("transform_param"):
+                self.add_dialect(f"transform_param in {message}")
+                layer.transform_param.MergeFrom(settings.transform_param)
+                settings.ClearField("transform_param")
+                self.moves["layer", i, message, "transform_param"] = "layer", i, "transform_param"
+        if layer.pooling_param.HasField("round_below"):
+            self.add_dialect("round_below of pooling_param")
+            p = layer.pooling_param
+            if p.round_below:
+                p.round_mode = p.FLOOR
+            p.ClearField("round_below")
+            self.moves["layer", i, "pooling_param", "round_below"] = "layer", i, "pooling_param", "round_mode"
 
     def renamed(self, i: int, layer: pb.LayerParameter) -> None:
         """C3D's layers over frames, and Deeplab's fields."""

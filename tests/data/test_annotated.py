@@ -188,3 +188,36 @@ def test_sampled_parts_satisfy_their_constraints(seed):
     assert all(boxes.coverages(p[None], known).min() <= 0.2 for p in actual[2])
     sampler = text_format.Parse(text.format("sample_constraint { min_jaccard_overlap: 0.5 }"), pb.BatchSampler())
     assert BatchSamplers([sampler], Locator("net"), (1, 2))(known[:0], 0) is None, "no objects, no part"
+
+
+YOLO = "annotated_data_param { yolo_data_type: 1 yolo_data_jitter: %s %s }"
+
+
+def test_rows_of_yolo(source, database):
+    """MobileNet-YOLO's form: the objects of each image, 300 at most, the difficult ones only where they are wanted."""
+    plain = rows(source(LAYER % (database, 5, ""), pb.TEST).next())
+    for more, expected in (("", [1, 2, 1, 0, 1]), ("train_diffcult: false", [1, 1, 1, 0, 1])):
+        s = source(LAYER % (database, 5, "") + YOLO % (0, more))
+        assert s.shapes[1] == (5, 1, 300, 5)
+        label = s.next()[1]
+        assert [(image[:, 3] > 0).sum() for image in label[:, 0]] == expected
+        low, high = plain[0, 3:5], plain[0, 5:7]
+        np.testing.assert_allclose(label[0, 0, 0], [1, *(low + high) / 2, *(high - low)], atol=1e-6)
+        assert not label[3].any()
+
+
+def test_jitter_of_yolo(source, database):
+    """In TRAIN alone; boxes follow: each light rectangle is where its box says."""
+    resized = "transform_param { resize_param { height: 40 width: 60 } }"
+    s, seen = source(LAYER % (database, 5, "") + resized + YOLO % (0.4, "")), set()
+    for _ in range(6):
+        data, label = s.next()
+        for image, (kind, x, y, w, _) in zip(data[:3], label[:3, 0, 0], strict=True):
+            if kind == 1 and w:
+                assert image[0, int(y * 40), int(x * 60)] > 200
+                seen.add(round(float(w), 4))
+    assert len(seen) > 8
+    still = source(LAYER % (database, 5, "") + resized + YOLO % (0.4, ""), pb.TEST)
+    np.testing.assert_array_equal(still.next()[1], still.next()[1])
+    with pytest.raises(CaffeliteError, match="a bad yolo_data_type; expected 0 or 1, found 2"):
+        source(LAYER % (database, 5, "") + "annotated_data_param { yolo_data_type: 2 }")

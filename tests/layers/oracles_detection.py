@@ -184,7 +184,9 @@ def multibox(classes, **options):
     return oracle
 
 
-def detections(classes, code="CORNER", threshold=0.3, most=None, keep=None, above=-math.inf, eta=1.0, separate=False):
+def detections(
+    classes, code="CORNER", threshold=0.3, most=None, keep=None, above=-math.inf, eta=1.0, separate=False, clip=False
+):
     def oracle(offsets, scores, priors, *_):
         n, (boxes, variances) = len(offsets), priors.reshape(2, -1, 4)
         p = len(boxes)
@@ -194,6 +196,7 @@ def detections(classes, code="CORNER", threshold=0.3, most=None, keep=None, abov
             mine = []
             for c in range(1, classes):
                 actual = [decoded(offsets[i, k, c if separate else 0], boxes[k], variances[k], code) for k in range(p)]
+                actual = np.clip(actual, 0, 1).tolist() if clip else actual
                 order = sorted((k for k in range(p) if scores[i, k, c] > above), key=lambda k, c=c: -scores[i, k, c])
                 stays, limit = [], threshold
                 for k in order[:most]:

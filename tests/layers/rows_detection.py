@@ -150,6 +150,12 @@ ROWS = [
         prior_boxes([(side, side, 0, below) for side in (6, math.sqrt(60)) for below in (0, 0.5)]),
         [FEATURE, PICTURE],
     ),
+    Row(
+        "PriorBox of OpenCV",
+        "min_size: 6 max_size: 10 flip: false additional_y_offset: true",
+        prior_boxes([(side, side, 0, below) for side in (6, math.sqrt(60)) for below in (0, 0.5)]),
+        [FEATURE, PICTURE],
+    ),
     focal("mining_type: NONE " + CENTERS, "of all priors", (0.25, 2), mining="NONE", **MATCHED),
     focal(CENTERS, "of hard negatives", (0.5, 1.5), **MATCHED),
     focal("mining_type: NONE " + CENTERS, "without a power", (2, 0), mining="NONE", **MATCHED),
@@ -297,6 +303,7 @@ ROWS = [
     loss("bp_inside: true", "inside", inside=True),
     loss("ignore_cross_boundary_bbox: true overlap_threshold: 0.2", "no crossing", cross=False, threshold=0.2),
     output("", "corners"),
+    output("clip: true", "that end at the border", clip=True),
     output(
         "code_type: CENTER_SIZE nms_param { nms_threshold: 0.6 eta: 0.9 } confidence_threshold: 0.1",
         "centers",

@@ -178,3 +178,11 @@ def test_numbers_that_name_no_row():
         message = r'layer "layer" .Embed.: a number in bottom "x" names no row .at .1, 1..; expected integers 0 to 3'
         with pytest.raises(CaffeliteError, match=message):
             net.check_faults()
+
+
+def test_moments_of_a_part_of_the_batch():
+    """Intel's: of the whole batch they are as ever, in TEST nothing; of a part they are refused, with what does so."""
+    for size, phase in ((SHAPE[0], "TRAIN"), (0, "TRAIN"), (1, "TEST")):
+        bind(norm(f"stats_batch_size: {size}"), phase)
+    with pytest.raises(CaffeliteError, match="set batch_size: 1 and in the solver iter_size"):
+        bind(norm("stats_batch_size: 1"))

@@ -12,6 +12,24 @@ from .perturbation import Fields, Perturbation, between, normal, random_integer
 _Algorithm = pb.TransformationParameter.InterpolationAlgo
 
 
+def interpolations(fields: Fields) -> tuple[str, ...]:
+    """OpenCV's names of the algorithms that resize_param within a message names. Errors: another field in it."""
+    p = fields.message.resize_param
+    for field, value in p.ListFields():
+        warp = field.name == "resize_mode" and value == pb.ResizeParameter.WARP
+        if field.name not in ("interp_mode", "prob", "height", "width") and not warp:
+            what = f"{field.name} has no effect on a random size"
+            raise fields.error("resize_param", what, path=("resize_param", field.name), remedy="leave it out")
+    return tuple(f"INTER_{pb.ResizeParameter.Interp_mode.Name(mode)}" for mode in p.interp_mode)
+
+
+def chosen(modes: tuple[str, ...], words: np.ndarray) -> str:
+    """One of the algorithms, each as likely; none where there is none."""
+    if len(modes) < 2:
+        return "".join(modes)
+    return modes[int(uniform(words)[0] * len(modes))]
+
+
 class Resize(Perturbation):
     """The shorter side from img_rand_resize_lower to _upper, then another ratio of the sides, then a stretch of each;
     as in NVCaffe.
@@ -20,6 +38,7 @@ class Resize(Perturbation):
     """
 
     name = "size"
+    _modes: tuple[str, ...] = ()
 
     def __init__(self, fields: Fields[pb.TransformationParameter], crop: tuple[int, int], draws: bool):
         p, self._crop, self._draws = fields.message, crop, draws
@@ -35,6 +54,7 @@ class Resize(Perturbation):
             self.grows, down, up = True, _Algorithm.INTER_LINEAR, _Algorithm.INTER_LINEAR
             low, high = "min_size", "max_size"
             sides = fields.inner("random_resize_param")
+            self._modes = interpolations(sides)[: None if draws else 1]
         shortest, longest = sides.range(low, high)
         self._side = int(shortest), int(longest)
         if self._side[1] or sides is not fields:
@@ -71,6 +91,7 @@ class Resize(Perturbation):
             new = [min(side, old) for side, old in zip(new, sides, strict=True)]
         cv2 = opencv("a random size")
         algorithm = self._down if new[0] <= sides[0] and new[1] <= sides[1] else self._up
+        algorithm = chosen(self._modes, self.more(sample, 1)) or algorithm
         return image if tuple(new) == sides else cv2.resize(image, new[::-1], interpolation=getattr(cv2, algorithm))
 
 
@@ -85,10 +106,12 @@ class RandomRegion(Perturbation):
         fields.positive("min_area_ratio", "aspect_ratio_change")
         self._log_ratio = abs(math.log(fields.amount("aspect_ratio_change")))
         self._attempts = int(fields.amount("max_attempt", most=100, least=1))
+        self._modes = interpolations(fields)
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         height, width = image.shape[:2]
-        tries = uniform(self.more(sample, 2 * self._attempts)).reshape(-1, 2)
+        words = self.more(sample, 2 * self._attempts + (len(self._modes) > 1))
+        tries = uniform(words[: 2 * self._attempts]).reshape(-1, 2)
         areas = height * width * between(*self._area, tries[:, 0])
         ratios = np.exp(between(-self._log_ratio, self._log_ratio, tries[:, 1]))
         sides = np.floor(np.sqrt([areas / ratios, areas * ratios]) + 0.5).astype(int).T
@@ -97,8 +120,9 @@ class RandomRegion(Perturbation):
         top, left = random_integer(0, height - h, u[0]), random_integer(0, width - w, u[1])
         cv2 = opencv("a random part")
         smaller = h >= self._size[0] and w >= self._size[1]
-        algorithm = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
-        return cv2.resize(image[top : top + h, left : left + w], self._size[::-1], interpolation=algorithm)
+        algorithm = chosen(self._modes, words[-1:]) or ("INTER_AREA" if smaller else "INTER_LINEAR")
+        region = image[top : top + h, left : left + w]
+        return cv2.resize(region, self._size[::-1], interpolation=getattr(cv2, algorithm))
 
 
 class Scales(Perturbation):

@@ -27,6 +27,7 @@ class Data(Feed):
     tops = (1, 2)
     reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
     listed_files = staticmethod(no_files)
+    more_tops_remedy = "a record has one label: HDF5Data has a top for each data set, ImageData labels of a table"
     joined = staticmethod(joined)
 
     @staticmethod

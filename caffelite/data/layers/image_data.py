@@ -49,6 +49,7 @@ class ImageData(Feed):
     files = ("source", "root_folder", "label_names")
     joined = staticmethod(joined)
     tops = (1, 2)
+    more_tops_remedy = "several labels are one top: give a .csv table, and a Slice behind the layer"
     reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
 
     @staticmethod

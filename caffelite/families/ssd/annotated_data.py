@@ -98,6 +98,24 @@ class BatchSamplers:
         return every[int(uniform(of_sample(self._key, position, 1))[0] * len(every))]
 
 
+class Jitter:
+    """yolo_data_jitter: in 1 of 5 images the whole, else a region of it, each of whose sides is smaller by up to half
+    of ``jitter`` in 1 of 5, by up to all of it in 3 of 5; with ``square`` both sides by the same share."""
+
+    def __init__(self, jitter: float, square: bool, transform: Key):
+        self._jitter, self._square, self._key = jitter, square, key(transform[0], transform[1], "yolo_data_jitter")
+
+    def __call__(self, boxes: np.ndarray, position: int) -> np.ndarray | None:
+        kind, *shares = uniform(of_sample(self._key, position, 5))
+        if kind < 0.2:
+            return None
+        sides = 1 - self._jitter * (0.5 if kind < 0.4 else 1) * np.array(shares[:2])
+        if self._square:
+            sides[1] = sides[0]
+        low = (1 - sides) * np.array(shares[2:])
+        return np.concatenate([low, low + sides])
+
+
 def _drawn(sampler: pb.BBoxSampler, uniforms: np.ndarray) -> np.ndarray:
     """Regions (T, 4) of random numbers (T, 4)."""
     scale = sampler.min_scale + (sampler.max_scale - sampler.min_scale) * uniforms[:, 0]
@@ -147,6 +165,7 @@ def cut(image: np.ndarray, region: np.ndarray) -> np.ndarray:
 
 IMAGES_PER_TASK = 4
 ROW = 8  # numbers of an object in a label blob
+YOLO_OBJECTS, YOLO_ROW = 300, 5  # of an image in that of YOLO, and numbers of each
 GEOMETRY = (
     *("img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper"),
     *("vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper"),
@@ -161,8 +180,10 @@ class AnnotatedData(Varying, Feed):
 
     G is the number of objects of the batch, and until the first pass the most that a batch can have. Without objects
     there is one row of -1. On a GPU that captures graphs G is always the most, and rows without an object are -1. Where
-    records have labels instead of boxes, the second top is labels (N). Source:
-    weiliu89/caffe (branch ssd) src/caffe/layers/annotated_data_layer.cpp.
+    records have labels instead of boxes, the second top is labels (N). yolo_data_type: 1 makes it (N, 1, 300, 5), rows
+    (class - 1, x, y, w, h) of each image, those without an object 0; a region of each image in TRAIN is taken by
+    yolo_data_jitter. Errors: an image of more than 300 objects there. Sources: weiliu89/caffe (branch ssd) and
+    eric612/MobileNet-YOLO, src/caffe/layers/annotated_data_layer.cpp.
     """
 
     field = "data_param"
@@ -273,10 +294,17 @@ class AnnotatedSource(TransformedSource):
         self._expand = expand if train and param.HasField("expand_param") else None
         self._draw = draw if train and samplers else None
         self._emit = param.emit_constraint if param.HasField("emit_constraint") else None
-        batch = spec.data_param.batch_size
+        anno, batch = spec.annotated_data_param, spec.data_param.batch_size
+        if anno.HasField("yolo_data_type") or anno.HasField("yolo_data_jitter"):
+            self._draw = self._draw or self._jitter(
+                anno, param, train, locate.at("annotated_data_param"), transform_key
+            )
         self._most = most_objects(database) if typed and len(spec.top) > 1 else 0
         label = (1, 1, max(1, batch * self._most), ROW) if typed else (batch,)
-        self.gives_objects = typed
+        self.gives_objects, self._write, self._hard = typed, _write_labels, anno.train_diffcult
+        if typed and anno.yolo_data_type == 1:
+            label, self.gives_objects, self._write = (batch, 1, YOLO_OBJECTS, YOLO_ROW), False, _write_rows
+        self._typed = typed
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
         super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
         self.pixel_type = database.first.dtype
@@ -291,7 +319,7 @@ class AnnotatedSource(TransformedSource):
         indices = self.order(position, len(pixels))
         all_objects: list[Objects | None] = [None] * len(indices)
         labels = batch.arrays[0] if batch.arrays else None
-        counter = _Countdown(len(indices), partial(_write_labels, all_objects, labels)) if self.gives_objects else None
+        counter = _Countdown(len(indices), partial(self._write, all_objects, labels)) if self._typed else None
         for start in range(0, len(indices), IMAGES_PER_TASK):
             contents = self.database.read(indices[start : start + IMAGES_PER_TASK])
             yield partial(self._process, contents, position, start, choice, pixels, all_objects, labels, counter)
@@ -321,6 +349,8 @@ class AnnotatedSource(TransformedSource):
                 raise self.database.error(i, content, str(mistake)) from None
             if counter:
                 all_objects[i] = self._placed(objects, choice, i)
+                if self._write is _write_rows:
+                    all_objects[i] = self._easy(all_objects[i])
                 counter.step()
             elif labels is not None:
                 labels[i] = label
@@ -347,6 +377,27 @@ class AnnotatedSource(TransformedSource):
             return self.transform.augment(image, position), objects
         except CaffeliteError as mistake:
             raise ValueError(str(mistake)) from None
+
+    @staticmethod
+    def _jitter(
+        anno: pb.AnnotatedDataParameter, param: pb.TransformationParameter, train: bool, at: Locator, transform: Key
+    ) -> Jitter | None:
+        if anno.yolo_data_type not in (0, 1):
+            raise at.error("a bad yolo_data_type", "yolo_data_type", expected="0 or 1", found=anno.yolo_data_type)
+        if not 0 <= anno.yolo_data_jitter < 1:
+            found = f"{anno.yolo_data_jitter:g}"
+            raise at.error("a bad yolo_data_jitter", "yolo_data_jitter", expected="0 to 1, less than 1", found=found)
+        pads = any(one.resize_mode == pb.ResizeParameter.FIT_LARGE_SIZE_AND_PAD for one in param.resize_param[:1])
+        return Jitter(anno.yolo_data_jitter, pads, transform) if train and anno.yolo_data_jitter else None
+
+    def _easy(self, objects: Objects) -> Objects:
+        """The objects that a detector of YOLO learns. Errors: too many."""
+        if not self._hard:
+            objects = objects.selected(objects.others[:, 2] == 0, objects.boxes)
+        if len(objects.boxes) > YOLO_OBJECTS:
+            count = len(objects.boxes)
+            raise ValueError(f"has {count} objects; expected at most {YOLO_OBJECTS} with yolo_data_type: 1")
+        return objects
 
     def _within(self, objects: Objects, region: np.ndarray) -> Objects:
         moved, seen = box_arithmetic.project(objects.boxes, region)
@@ -403,6 +454,18 @@ def _write_labels(all_objects: list[Objects | None], labels: np.ndarray | None) 
         rows[at:end, 3:7] = objects.boxes
         rows[at:end, 7] = objects.others[:, 2]
         at = end
+
+
+def _write_rows(all_objects: list[Objects | None], labels: np.ndarray | None) -> None:
+    """The same in YOLO's form."""
+    if labels is None:
+        return
+    labels[...] = 0
+    for rows, objects in zip(labels[:, 0], all_objects, strict=True):
+        if objects is not None:
+            count, low, high = len(objects.boxes), objects.boxes[:, :2], objects.boxes[:, 2:]
+            rows[:count, 0] = objects.others[:, 0] - 1
+            rows[:count, 1:3], rows[:count, 3:] = (low + high) / 2, high - low
 
 
 def most_objects(database: Datums) -> int:

@@ -27,7 +27,8 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
     are not read. Without share_location offsets are (N, P·C·4). Top (1, 1, D, 7): rows (item, class, score, xmin, ymin,
     xmax, ymax), by item, class and falling score; D, the number of boxes, depends on the data and is the most that is
     possible until the first pass. Without any box there is a row (item, -1, …) for each image. NaN scores are never
-    detected. Files of detections are written where save_output_param names a folder. It needs the host, which learns D;
+    detected. clip, OpenCV's, ends boxes at the border of the image before they are compared; the host does so. Files of
+    detections are written where save_output_param names a folder. It needs the host, which learns D;
     a GPU decodes and suppresses, but for eta below 1 and tables of overlaps above 256 MiB.
 
     Five bottoms, as in RefineDet: the fourth has the scores (N, P·2) of no object and of one, by which priors with less
@@ -106,8 +107,8 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             top_k=self.priors if self.most < 0 else min(self.most, self.priors),
         )
         masks = self.n * op.labels * op.top_k**2 // 8  # bytes
-        by_kernels = not (self.refines or self.outline) and self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
-        self.op = dev.build(op) if by_kernels else None
+        by_host = self.refines or self.outline or self.p.clip or self.p.nms_param.eta != 1
+        self.op = dev.build(op) if not by_host and 0 < masks <= MOST_BYTES else None
 
     def forward(self, x: list, y: list) -> None:
         detections = self._by_kernels(self.op, x) if self.op else self._on_host(x)
@@ -145,6 +146,8 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         detections = []
         for i in range(self.n):
             decoded = boxes.decode(offsets[i, ..., :4], anchors[i], encoding, self.p.code_type)
+            if self.p.clip:
+                decoded = np.clip(decoded, 0, 1)
             if self.outline:
                 outlines = _outlines(offsets[i, ..., 4:], anchors[i], variances[:, None])
                 decoded = np.concatenate([decoded, outlines], -1)

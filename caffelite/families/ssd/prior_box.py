@@ -72,10 +72,11 @@ class Priors(Layer):
         if p.HasField("second_offset_h"):
             if not math.isfinite(p.second_offset_h):
                 raise self.error("second_offset_h is no finite number", "second_offset_h")
-        if p.HasField("second_offset_h") and p.denser_prior_boxes:
-            what = "second_offset_h and denser_prior_boxes exclude each other"
-            raise self.error(what, "denser_prior_boxes", remedy="leave one out")
-        if p.HasField("second_offset_h") or p.denser_prior_boxes:
+        named = [name for name in ("denser_prior_boxes", "additional_y_offset") if getattr(p, name)]
+        if p.HasField("second_offset_h") and named:
+            what = f"second_offset_h and {named[0]} exclude each other"
+            raise self.error(what, named[0], remedy="leave one out")
+        if p.HasField("second_offset_h") or named:
             below = self.shifts + (0, (p.second_offset_h if p.HasField("second_offset_h") else 1) - p.offset)
             self.shifts = np.stack([self.shifts, below], 1).reshape(-1, 2)
             self.sizes = self.sizes.repeat(2, 0)
@@ -142,12 +143,12 @@ class PriorBox(Priors):
     feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. With ``density`` d of
     FaceBoxes the square of min_size is d² squares of side min_size - 1 in rows, moved by (j - ⌊d / 2⌋) · step / d along
     each axis, j < d. With ``second_offset_h`` of TextBoxes each box of a min_size is followed by a copy around ((w +
-    offset) · step, (h + second_offset_h) · step); denser_prior_boxes of TextBoxes++ is second_offset_h: 1. Before all
-    these, for each ``fixed_size`` s and its density d, and for each r of ``fixed_ratio``, or of 1 and the
-    aspect_ratios: d² boxes s √r × s / √r in rows, around (column · g + g / 2 - ⌊s / 2⌋, row · g + g / 2 - ⌊s / 2⌋) from
-    the center, g = ⌊s / d⌋ pixels, cut at the sides of the image. Errors: no min_size and no fixed_size, a max_size not
-    above its min_size, another number of densities. Sources: weiliu89/caffe, MhLiao/TextBoxes,
-    MhLiao/TextBoxes_plusplus, sfzhang15/FaceBoxes and, of fixed_size, zihaozhang9/FaceBoxes, each
+    offset) · step, (h + second_offset_h) · step); denser_prior_boxes of TextBoxes++, and additional_y_offset of OpenCV,
+    are second_offset_h: 1. Before all these, for each ``fixed_size`` s and its density d, and for each r of
+    ``fixed_ratio``, or of 1 and the aspect_ratios: d² boxes s √r × s / √r in rows, around (column · g + g / 2 - ⌊s /
+    2⌋, row · g + g / 2 - ⌊s / 2⌋) from the center, g = ⌊s / d⌋ pixels, cut at the sides of the image. Errors: no
+    min_size and no fixed_size, a max_size not above its min_size, another number of densities. Sources: weiliu89/caffe,
+    MhLiao/TextBoxes, MhLiao/TextBoxes_plusplus, sfzhang15/FaceBoxes and, of fixed_size, zihaozhang9/FaceBoxes, each
     src/caffe/layers/prior_box_layer.cpp.
     """
 

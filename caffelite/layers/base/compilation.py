@@ -42,6 +42,7 @@ class Compilable:
     field = ""
     bottoms: tuple[int, int | None] = (1, 1)
     tops: tuple[int, int | None] = (1, 1)
+    more_tops_remedy: str | None = None  # what a layer with too many tops should be
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
     files: tuple[str, ...] = ()

@@ -61,8 +61,9 @@ def xavier(f, shape, rng, chunk=None):
 
 
 def msra(f, shape, rng, chunk=None):
-    """Normal with deviation scale · √(2/n), scale 1 by default (He et al. 2015)."""
-    return rng.normal(0, f.scale * math.sqrt(2 / _fan(shape, f.variance_norm)), chunk or shape)
+    """Normal with deviation scale · √(2/n / (1 + alpha²)), scale 1 and alpha 0 by default (He et al. 2015)."""
+    deviation = f.scale * math.sqrt(2 / _fan(shape, f.variance_norm) / (1 + f.alpha * f.alpha))
+    return rng.normal(0, deviation, chunk or shape)
 
 
 def bilinear(f, shape, rng):
@@ -115,6 +116,11 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
         raise locate.error("a bad gaussian filler", "std", expected="std of 0 or more, both finite", found=found)
     if f.type == "msra" and not 0 <= f.scale < math.inf:
         raise locate.error("a bad msra filler", "scale", expected="a finite scale of 0 or more", found=f"{f.scale:g}")
+    if f.alpha and f.type != "msra":
+        what = f'the filler "{f.type}" does not read alpha'
+        raise locate.error(what, "alpha", remedy='use type "msra", or drop alpha')
+    if f.type == "msra" and not math.isfinite(f.alpha):
+        raise locate.error("a bad msra filler", "alpha", expected="a finite alpha", found=f"{f.alpha:g}")
     if f.type == "diagonal" and len(shape) < 2:
         what = "the diagonal filler cannot fill this blob"
         raise locate.error(what, "type", expected="2 axes or more", found=f"shape {list(shape)}")

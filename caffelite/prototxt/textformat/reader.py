@@ -398,8 +398,8 @@ class Reader(Tokens):
         if forks.changes_results(message, name, value):
             usual = forks.default(message, name)
             what, expected = forks.unsupported(message, name), f"{usual}, its default" if usual else None
-            actual, remedy = None if kind in BRACKETS else value, "remove it to go on with a net that does without"
-            self.mistake(start, what, expected=expected, found=actual, remedy=remedy)
+            actual = None if kind in BRACKETS else value
+            self.mistake(start, what, expected=expected, found=actual, remedy=forks.remedy(name))
         else:
             self.fork_fields.setdefault((message, name), []).append(self.lines[start])
 

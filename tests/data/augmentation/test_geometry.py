@@ -193,6 +193,20 @@ def test_interpolation(transform, picture):
         assert set(transform(text, image.shape).augment(image, 0).ravel().tolist()) <= expected
 
 
+@pytest.mark.parametrize(
+    "text", ["random_resize_param { min_size: 8 max_size: 8 %s }", "random_aspect_ratio_param { min_area_ratio: 1 %s }"]
+)
+def test_intels_interpolation(transform, text):
+    """Of resize_param: the nearest pixel makes no new value, the mean of those covered does, or one of both."""
+    image = np.repeat(np.repeat(np.array([[[0, 255]]], np.uint8), 16, 1), 8, 2)[:, :, [0, 8] * 8]
+    for modes, expected in (("NEAREST", [{0}, {255}]), ("AREA", [{127}, {128}]), ("NEAREST AREA", [{0}, {255}, {128}])):
+        fields = "resize_param { " + " ".join(f"interp_mode: {mode}" for mode in modes.split()) + " }"
+        made = transform(f"crop_size: 8 {text % fields}", image.shape)
+        seen = [set(made.augment(image, i).ravel().tolist()) for i in range(20)]
+        assert all(any(values <= one for one in expected) for values in seen), seen
+        assert len({max(values) in (127, 128) for values in seen}) == len(modes.split())
+
+
 def test_random_part_has_its_area_and_ratio(transform):
     made = transform(
         "crop_size: 50 random_aspect_ratio_param { min_area_ratio: 0.25 max_area_ratio: 0.5 aspect_ratio_change: 0.5 }",
