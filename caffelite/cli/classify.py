@@ -37,8 +37,8 @@ _preparation = options.together(
     click.option(
         "--mean",
         metavar="B,G,R|FILE",
-        help="Mean to subtract, one number or one for each channel, or a mean image (.binaryproto, .npy), instead of "
-        "the net's own.",
+        help="Mean to subtract instead of the net's own: one number, those of blue, green and red in this order, whatever "
+        "the order of the net's channels is, or a mean image (.binaryproto, .npy) in the order of its channels.",
     ),
     click.option(
         "--scale",
@@ -194,13 +194,18 @@ def _override(net, mean: str | None, scale: float | None, size: str | None, chan
     if not inputs:
         return  # the classifier reports it
     param = inputs[0].transform_param
+    if channel_order is not None:
+        net.deploy_param.channel_order = net.deploy_param.ChannelOrder.Value(channel_order.upper())
     if mean is not None:
         param.ClearField("mean_file")
         param.ClearField("mean_value")
         if os.path.isfile(mean):
             param.mean_file = mean
         else:
-            param.mean_value.extend(_number(text) for text in comma_separated(mean))
+            values = [_number(text) for text in comma_separated(mean)]
+            if len(values) == 3 and net.deploy_param.channel_order == net.deploy_param.RGB:
+                values.reverse()  # a net's mean_value is in the order of its channels
+            param.mean_value.extend(values)
     if scale is not None:
         param.scale = scale
     if size is not None:
@@ -211,8 +216,6 @@ def _override(net, mean: str | None, scale: float | None, size: str | None, chan
         if height * width > MOST_PIXELS:
             raise CaffeliteError("a bad -size", expected=f"at most {MOST_PIXELS} pixels", found=size)
         net.deploy_param.height, net.deploy_param.width = height, width
-    if channel_order is not None:
-        net.deploy_param.channel_order = net.deploy_param.ChannelOrder.Value(channel_order.upper())
 
 
 def _number(text: str) -> float:

@@ -28,7 +28,11 @@ log = logging.getLogger("caffelite")
     "names beside its data.",
 )
 @click.option(
-    "--output", "wanted", metavar="BLOBS", default="", help="Output blobs. Default: the bottoms of the losses."
+    "--output",
+    "wanted",
+    metavar="BLOBS",
+    multiple=True,
+    help="Output blobs; repeatable. Default: the bottoms of the losses.",
 )
 @options.count_option(
     "--samples",
@@ -73,7 +77,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     with closing(_graph(document, bool(samples), shape, level, stage)) as graph:
-        converted = convert(graph, comma_separated(wanted))
+        converted = convert(graph, comma_separated(",".join(wanted)))
         made, preprocessing = converted.message, converted.message.deploy_param
         source = next((s for node, s in graph.sources if node.tops[0].name in converted.inputs), None)
         describe(preprocessing, source, graph.values[converted.inputs[0]].shape[1:2], channel_order.upper())

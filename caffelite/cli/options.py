@@ -106,6 +106,11 @@ class Auto(click.Choice[str]):
         return True
 
 
+def _together(context: click.Context, param: click.Parameter, values: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The names of an option that is given several times."""
+    return tuple(name for names in values for name in names)
+
+
 def field_option(field: str, name: str = "", **changes: Any) -> Callable:
     """The option of a field. name: of the command's argument; default: the field's. changes: to click's attributes."""
     each = FIELDS[field]
@@ -134,7 +139,8 @@ def _attributes(each: dataclasses.Field, hint: Any) -> dict[str, Any]:
     elif attributes["metavar"] == "FILE":
         attributes["type"] = click.Path()
     elif typing.get_origin(hint) is tuple and not repeated:
-        attributes.update(type=Names(files=attributes["metavar"] == "FILES"), default="")
+        kind = Names(files=attributes["metavar"] == "FILES")
+        attributes.update(type=kind, default=(), multiple=True, callback=_together)
     return {**attributes, "multiple": True} if repeated else attributes
 
 

@@ -16,6 +16,19 @@ def features() -> str:
     return llvm.get_host_cpu_features().flatten() if chosen is None else chosen
 
 
+# Instruction sets by which the same sums have other last bits
+SETS = "amx-tile avx512bf16 avx512f avx2 avx fma sve neon".split()
+
+
+def name() -> str:
+    """The processor that Numba compiles for, in LLVM's words, with its instruction sets."""
+    import llvmlite.binding as llvm
+
+    chosen = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    known = {f"+{each}" for each in SETS} & set(features().split(","))
+    return " ".join([chosen, *(each for each in SETS if f"+{each}" in known)])
+
+
 @functools.cache
 def has_registers() -> bool:
     """Whether the processor has 32 registers of 16 numbers of float32; asks LLVM, which takes a while to load, only

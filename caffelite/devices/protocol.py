@@ -133,6 +133,10 @@ class Device(Protocol):
     inference: Inference | None  # where the traits say ``prepares_convolutions``
     algorithms: Algorithms | None  # where algorithms that the numbers depend on are chosen by measuring
 
+    @property
+    def arithmetic(self) -> str:
+        """What the last bits of numbers depend on: the kind of processor or GPU, and the libraries that compute."""
+
     def build(self, op: ops.Operation[T]) -> T:
         """What runs an operation; None for an ``OptionalOperation`` that the device has no kernels for."""
 

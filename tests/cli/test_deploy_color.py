@@ -152,8 +152,39 @@ def test_overrides(color, call, monkeypatch):
 
     _override(net, "1,2,3", 0.5, "20x30", "rgb")
     t, how = net.layer[0].transform_param, net.deploy_param
-    assert (list(t.mean_value), t.mean_file, t.scale) == ([1, 2, 3], "", 0.5)
+    assert (list(t.mean_value), t.mean_file, t.scale) == ([3, 2, 1], "", 0.5)
     assert (how.height, how.width, how.channel_order) == (20, 30, how.RGB)
+
+
+@pytest.mark.parametrize("order", ["bgr", "rgb"])
+@pytest.mark.parametrize("named", ["in the net", "by the option"])
+def test_a_mean_is_blue_green_and_red_in_every_order(in_tmp_path, call, order, named):
+    net = (
+        'layer { name: "in" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }\n'
+        'layer { name: "p" type: "Pooling" bottom: "data" top: "p" '
+        "pooling_param { pool: AVE global_pooling: true } }\n"
+        'layer { name: "s" type: "Scale" bottom: "p" top: "prob" }\n'
+        'deploy_param { label: "0" label: "1" label: "2" %s }'
+    )
+    Path("net.prototxt").write_text(net % (f"channel_order: {order.upper()}" if named == "in the net" else ""))
+    caffelite.Net("net.prototxt").save("w.caffemodel")
+    cv2.imwrite("x.png", np.full((8, 8, 3), (104, 117, 124), np.uint8))
+    words = "classify x.png -model net.prototxt -weights w.caffemodel -json -mean 104,117,123"
+    answer = call(words + (f" -channel_order {order}" if named == "by the option" else "")).ok
+    (entry,) = json.loads(answer.out)
+    assert list(by_class(entry["answers"])) == ([1, 0, 0] if order == "rgb" else [0, 0, 1])
+
+
+def test_outputs_and_weights_that_are_named_one_by_one(color, call):
+    for seed in (1, 2):
+        caffelite.Net("color.prototxt", seed=seed).save(f"{seed}.caffemodel")
+    words = "deploy -model color.prototxt -samples 0 -shape data=3x12x12"
+    several = "-output data -output ip -weights 1.caffemodel -weights 2.caffemodel"
+    assert call(f"{words} -out a.prototxt {several}").status == 0
+    assert call(f"{words} -out b.prototxt -output data,ip -weights 1.caffemodel,2.caffemodel").status == 0
+    assert Path("a.prototxt").read_text().replace("a_mean", "b_mean") == Path("b.prototxt").read_text()
+    assert call(f"{words} -out c.prototxt -output ip -weights 2.caffemodel").status == 0
+    assert Path("a.prototxt").read_text() != Path("c.prototxt").read_text()
 
 
 READY = "names.txt -model made.prototxt -weights w"

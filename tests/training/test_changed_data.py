@@ -92,6 +92,19 @@ def test_a_change_is_named_and_refused_where_strict(trained, train, change):
         train(SOLVER, resume="run_iter_2.solverstate", strict=True)
 
 
+def test_another_processor_is_named_and_refused_where_strict(trained, train):
+    path = trained / "run_iter_2.solverstate"
+    state = pb.SolverState.FromString(path.read_bytes())
+    here, state.resume.arithmetic = state.resume.arithmetic, "haswell avx2, oneDNN 3.2.0 for instruction sets 7"
+    path.write_bytes(state.SerializeToString())
+    text = (
+        f"run_iter_2.solverstate was computed by {state.resume.arithmetic}, this run computes by {here}, whose numbers"
+    )
+    assert [line for line in train(SOLVER, resume=str(path)).log if text in line and "no exact continuation" in line]
+    with pytest.raises(CaffeliteError, match="whose numbers differ in their last bits: no exact continuation"):
+        train(SOLVER, resume=str(path), strict=True)
+
+
 def test_an_old_state_resumes_silently(trained, train):
     """A state without facts, as older versions wrote it, resumes to the same numbers."""
     whole = train(SOLVER).params()
@@ -99,6 +112,7 @@ def test_an_old_state_resumes_silently(trained, train):
     state = pb.SolverState.FromString(path.read_bytes())
     assert state.resume.data
     state.resume.ClearField("data")
+    state.resume.ClearField("arithmetic")
     path.write_bytes(state.SerializeToString())
     assert not read_state(path).resume.data
     write_lmdb(trained / "images", IMAGES, force=True)

@@ -7,13 +7,14 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import threadpoolctl
 
 from ...errors import CaffeliteError
-from .. import ops
+from .. import ops, processor
 from ..context import ExecutionContext
 from ..exclusive import DeviceLock
 from ..traits import CPU_EAGER, cpu_traits
@@ -99,6 +100,14 @@ class CPU(FormulaKernels):
             log.warning(
                 "This processor has no bfloat16 instructions; -precision bf16 is imitated, and slower than fp32"
             )
+
+    @functools.cached_property
+    def arithmetic(self) -> str:
+        parts = [processor.name()]
+        if self.library:
+            version = ".".join(map(str, self.library.version))
+            parts.append(f"oneDNN {version} for instruction sets {self.library.instructions:x}")
+        return ", ".join([*parts, *(f"{name} {metadata.version(name)}" for name in ("numba", "numpy", "scipy"))])
 
     def build(self, op: ops.Operation[T]) -> T:
         return BUILDERS.build(self, op)

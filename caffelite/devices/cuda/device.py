@@ -16,6 +16,7 @@ from ..traits import cuda_traits
 from ..types import Gather
 from . import (  # those that are not used register what they build
     convolution,  # noqa: F401
+    cudnn,
     detection,  # noqa: F401
     input_buffer,
     packing,
@@ -80,6 +81,11 @@ class GPU(FormulaKernels):
         self._forks = [(Fork(self.backend), self.empty(0, np.uint8)) for _ in range(FORKS)]  # each with its workspace
         self.graphs = weakref.WeakSet()
         super().__init__()
+
+    @property
+    def arithmetic(self) -> str:
+        """The GPU's model and cuDNN's version."""
+        return f"{self.backend.model()}, cuDNN {cudnn.version()}"
 
     def build(self, op: ops.Operation[T]) -> T:
         return BUILDERS.build(self, op)

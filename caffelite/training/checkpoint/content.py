@@ -166,6 +166,7 @@ class Content:
             loss_window=state.losses.last(),
             carried=gathered.recurrent,
             precision=self._dev.precision,
+            arithmetic=self._dev.arithmetic,
             data=gathered.facts,
             algorithm=self._dev.algorithms.recorded() if self._dev.algorithms else (),
         )
@@ -232,6 +233,9 @@ class Content:
             self._report(f"the net or the solver differs from what {path} was trained with")
         if resume.precision not in ("", self._dev.precision):
             self._report(f"{path} was trained with -precision {resume.precision}, this run takes {self._dev.precision}")
+        if resume.arithmetic not in ("", self._dev.arithmetic):
+            what = f"{path} was computed by {resume.arithmetic}, this run computes by {self._dev.arithmetic}"
+            self._report(f"{what}, whose numbers differ in their last bits")
         for change in self._changes(state, resume):
             self._report(f"the data differ from what {path} was trained with: {change}")
         self._load_resume(state, resume, path)
