@@ -37,8 +37,8 @@ _preparation = options.together(
     click.option(
         "--mean",
         metavar="B,G,R|FILE",
-        help="Mean to subtract instead of the net's own: one number, those of blue, green and red in this order, whatever "
-        "the order of the net's channels is, or a mean image (.binaryproto, .npy) in the order of its channels.",
+        help="Mean to subtract instead of the net's own: one number; those of blue, green and red in this order, in a "
+        "net of rgb too; or a mean image (.binaryproto, .npy) in the order of the net's channels.",
     ),
     click.option(
         "--scale",
