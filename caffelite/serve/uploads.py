@@ -1,13 +1,16 @@
 """Pictures that a page uploads: many files, folders or ZIP archives become a folder of class folders.
 
-Only the last two parts of a name are used, the class and the file, reduced to plain characters: no path is extracted.
+Only the last two parts of a name are used, the class and the file: no path is extracted. A class keeps its name, which
+is refused where a folder cannot have it: two classes never become one.
 """
 
 import os
 import re
 import shutil
+import unicodedata
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +30,10 @@ SUFFIXES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"BM": ".bmp", b"RIFF":
 SKIPPED = re.compile(r"(^|/)(\.[^./]|__MACOSX/|Thumbs\.db$)")  # files that systems put beside pictures
 
 
+LONGEST_NAME = 255  # bytes
+CONTROL = ("Cc", "Cs", "Zl", "Zp")  # Unicode's categories of control codes, lone surrogates and breaks of lines
+
+
 @dataclass
 class Stored:
     """What was stored. pictures: their number by class. others: the number of files that are no pictures; left_out: the
@@ -35,6 +42,24 @@ class Stored:
     pictures: dict[str, int] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     others: int = 0
+
+
+def folder_name(text: str, kind: str) -> str:
+    """A name that a folder can have, as it is. kind: of what it names, for the error. Errors: it cannot be kept."""
+    if not is_plain(text):
+        expected = f"at most {LONGEST_NAME} bytes without slashes and control codes, no dot at the start"
+        what, remedy = f"the name of the {kind} cannot be kept", "rename it"
+        raise CaffeliteError(what, expected=expected, found=printable(text, keep="")[:80] or "none", remedy=remedy)
+    return text
+
+
+def is_plain(name: str) -> bool:
+    """Whether a file of this name stays in its folder, is not hidden, and has one line."""
+    if not name or name.startswith(".") or re.search(r"[/\\]", name):
+        return False
+    if any(unicodedata.category(character) in CONTROL for character in name):
+        return False
+    return len(name.encode()) <= LONGEST_NAME
 
 
 def safe_name(text: str) -> str:
@@ -52,7 +77,8 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
     """Writes pictures into a new folder, with a folder for each class: the last folder in a picture's name, else
     ``label``.
 
-    Errors: the folder exists; no pictures; a picture without a class; an archive that cannot be read or is encrypted;
+    Errors: the folder exists; no pictures; a picture without a class; a class whose name cannot be kept, or that comes
+    from two folders; an archive that cannot be read or is encrypted;
     more pictures or bytes than the limits allow. Nothing is left behind then.
     """
     draft = folder.with_name(f".{folder.name}.upload")
@@ -60,6 +86,7 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
         raise CaffeliteError(f"{folder.name} exists already", remedy="choose another name")
     stored, bytes_ = Stored(), 0
     with reporting(f"write {folder.name}"), _new_folder(draft, folder) as draft:
+        pictures = _Pictures(draft, label, limits)
         for name, content in _files(uploads, limits):
             bytes_ += len(content)
             if bytes_ > limits.upload:
@@ -68,10 +95,11 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
             if SKIPPED.search(name):
                 continue
             if suffix(content):
-                _write(draft, name, content, label, stored, limits)
+                pictures.add(name, content)
             else:
                 stored.others += 1
                 stored.left_out += [printable(name, keep="")[-80:]] * (len(stored.left_out) < 10)
+        stored.pictures = dict(pictures.number)
         if not stored.pictures:
             expected = "PNG, JPEG, BMP or WebP, as files, folders or a ZIP archive of them"
             raise CaffeliteError("there are no pictures in this upload", expected=expected)
@@ -91,20 +119,42 @@ def _new_folder(draft: Path, folder: Path) -> Iterator[Path]:
             shutil.rmtree(above / draft.name, ignore_errors=True)
 
 
-def _write(draft: Path, name: str, content: bytes, label: str, stored: Stored, limits: Limits) -> None:
-    segments = [segment for segment in re.split(r"[/\\]", name) if segment not in ("", ".", "..")]
-    chosen = segments[-2] if len(segments) > 1 else label.strip()
-    if not chosen:
-        remedy = "name their class, or upload a folder or an archive with a folder for each class"
-        raise CaffeliteError("pictures without a folder have no class", found=printable(name)[-80:], remedy=remedy)
-    if sum(stored.pictures.values()) >= limits.files:
-        raise CaffeliteError("there are too many pictures", expected=f"at most {limits.files}")
-    chosen = safe_name(chosen)
-    stored.pictures[chosen] = number = stored.pictures.get(chosen, 0) + 1
-    (draft / chosen).mkdir(exist_ok=True)
-    path = draft / chosen / (safe_name(Path(segments[-1]).stem) + suffix(content))
-    path = path if not path.exists() else path.with_name(f"{path.stem}_{number}{path.suffix}")
-    roots.write(path, content)
+class _Pictures:
+    """Writes the pictures of an upload below a folder."""
+
+    def __init__(self, draft: Path, label: str, limits: Limits):
+        self._draft, self._label, self._limits = draft, label, limits
+        self.number: Counter[str] = Counter()  # of pictures by class
+        self._folders: dict[str, list[str]] = {}  # the path of each class in the upload
+        self._names: Counter[Path] = Counter()
+
+    def add(self, name: str, content: bytes) -> None:
+        segments = [segment for segment in re.split(r"[/\\]", name) if segment not in ("", ".", "..")]
+        chosen = segments[-2] if len(segments) > 1 else self._label.strip()
+        if not chosen:
+            remedy = "name their class, or upload a folder or an archive with a folder for each class"
+            raise CaffeliteError("pictures without a folder have no class", found=printable(name)[-80:], remedy=remedy)
+        if self.number.total() >= self._limits.files:
+            raise CaffeliteError("there are too many pictures", expected=f"at most {self._limits.files}")
+        chosen = folder_name(chosen, "class")
+        path = segments[:-1] or [chosen]
+        if (before := self._folders.setdefault(chosen, path)) != path:
+            found = printable(f"{'/'.join(before)} and {'/'.join(path)}", keep="")[:200]
+            remedy = "upload each set on its own, or rename one of them"
+            raise CaffeliteError(f"two folders have the name of class {chosen}", found=found, remedy=remedy)
+        self.number[chosen] += 1
+        (self._draft / chosen).mkdir(exist_ok=True)
+        roots.write(self._free(self._draft / chosen, Path(segments[-1]).stem, suffix(content)), content)
+
+    def _free(self, folder: Path, stem: str, suffix: str) -> Path:
+        """A path for a file that no other one has."""
+        if not is_plain(stem) or len(stem.encode()) > LONGEST_NAME - len(suffix) - len("_99999"):
+            stem = safe_name(stem)
+        path = folder / f"{stem}{suffix}"
+        while path.exists():
+            self._names[folder / stem] += 1
+            path = folder / f"{stem}_{self._names[folder / stem] + 1}{suffix}"
+        return path
 
 
 def _files(uploads: list[UploadFile], limits: Limits) -> Iterator[tuple[str, bytes]]:

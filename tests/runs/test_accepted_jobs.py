@@ -148,7 +148,7 @@ with closing(Scheduler(".", local.Local(local.Slots(cpu=1)))) as scheduler:
 """
     assert subprocess.run([sys.executable, "-c", kill], cwd=root).returncode == -9
     seen = edit.find(root, added.id)
-    assert (seen.state, seen.accepted) == (job.KILLED, True) and "ended at its start" in seen.reason
+    assert (seen.state, seen.accepted) == (job.KILLED, True) and "killed while it started" in seen.reason
     with closing(Scheduler(root, Local(Slots(cpu=1)))) as second:
         assert not second.step() and second.idle()
         assert edit.find(root, added.id) == dataclasses.replace(seen, ended=edit.find(root, added.id).ended)

@@ -107,6 +107,7 @@ def zipped(names, **options):
 
 
 PNG = cv2.imencode(".png", np.arange(243, dtype=np.uint8).reshape(9, 9, 3))[1].tobytes()
+ALIKE = ["猫", "狗", "鳥", "Bär", "Bör", "b\u00e9", "be\u0301", "a b", "a_b", "😀", "ä" * 127]
 MIXED = [
     ("../../pets/cat/a.png", PNG),
     ("pets/cat/../../b.png", PNG),
@@ -122,9 +123,13 @@ MIXED = [
 @pytest.mark.parametrize(
     ("files", "label", "pictures", "others"),
     [
-        ([("pets.zip", zipped(MIXED))], "", {"cat": 2, "dog": 1, "d_b_g": 1}, 1),
+        ([("pets.zip", zipped(MIXED))], "", {"cat": 2, "dog": 1, "d<b>g": 1}, 1),
         ([("cat/a.png", PNG), ("cat/a.png", PNG), ("dog/x/a.jpg", PNG)], "", {"cat": 2, "x": 1}, 0),
-        ([("a.png", PNG), ("b.png", PNG)], "my cat", {"my_cat": 2}, 0),
+        ([("a.png", PNG), ("b.png", PNG)], "my cat", {"my cat": 2}, 0),
+        ([(f"{c}/a.png", PNG) for c in ALIKE], "", dict.fromkeys(ALIKE, 1), 0),
+        ([("pets.zip", zipped([(f"{c}/a.png", PNG) for c in ALIKE]))], "", dict.fromkeys(ALIKE, 1), 0),
+        ([(f"cat/{name}", PNG) for name in ("a.png", "a_2.png", "a.jpg", "ä.png", "ö.png")], "", {"cat": 5}, 0),
+        ([(f"cat/{'x' * 300}.png", PNG), ("cat/.. .png", PNG), ("cat/a\n.png", PNG)], "", {"cat": 3}, 0),
     ],
 )
 def test_uploaded_pictures_become_class_folders(make_client, tmp_path, files, label, pictures, others):
@@ -155,6 +160,9 @@ ENCRYPTED[ENCRYPTED.index(b"PK\1\2") + 8] |= 1
     [
         ("../pets", [("a/a.png", PNG)], "cannot be used"),
         ("pets", [("a.png", PNG)], "have no class"),
+        ("pets", [("a.zip", zipped([("a\nb/a.png", PNG)]))], "the name of the class cannot be kept"),
+        ("pets", [("a.zip", zipped([("ä" * 128 + "/a.png", PNG)]))], "cannot be kept"),
+        ("pets", [(f"{part}/cat/a.png", PNG) for part in ("train", "test")], "found train/cat and test/cat"),
         ("pets", [("a/a.txt", b"text")], "no pictures"),
         ("pets", [("a.zip", b"PK\3\4 no archive")], "damaged"),
         ("pets", [("a.zip", zipped([("cat/a.png", PNG)])[:-40])], "damaged"),

@@ -245,9 +245,7 @@ def _begun(folder: Path, id: str) -> dict[str, Any]:
     held = lock.is_held(folder, files.JOB_LOCK)
     if fields := _state(folder, id, held):
         return fields
-    return (
-        {"state": RUNNING} if held else {"state": KILLED, "reason": "its process and its scheduler ended at its start"}
-    )
+    return {"state": RUNNING} if held else {"state": KILLED, "reason": "it was killed while it started"}
 
 
 def _end(process: dict[str, Any]) -> dict[str, Any]:

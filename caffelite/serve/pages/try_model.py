@@ -23,7 +23,7 @@ from .. import catalog, nets, page, projects, work
 from ..config import ServeConfig
 from ..inference.client import Models, Worker
 from ..remote import Fetcher
-from ..uploads import MOST_IMAGE, safe_name, suffix
+from ..uploads import MOST_IMAGE, folder_name, safe_name, suffix
 
 MOST_TOP = 1000
 MOST_FETCHES = 4  # pictures that are read from other servers at a time
@@ -266,7 +266,7 @@ def correct(request: Request, fields: page.Fields) -> Response:
         raise CaffeliteError(what)
     labels = info["labels"]
     number = page.number(page.text_field(fields, "class"), "class", 0, len(labels) - 1, 0)
-    chosen = safe_name(page.text_field(fields, "set", "corrected"))
+    chosen = folder_name(page.text_field(fields, "set", "corrected"), "set")
     image = image_of(fields)
     ending = suffix(image)
     if not ending:
