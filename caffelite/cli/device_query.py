@@ -109,9 +109,7 @@ def _report(gpu, folder, seconds, cases, compare, as_json) -> int:
             found = cuda.why_none() if cuda.present() else "this machine has no NVIDIA GPU"
             raise CaffeliteError("-report needs a GPU", found=found, remedy="test the CPU: device_query -test")
         checked_number(numbers[0], count)
-        passed = [
-            row["name"] for old in reports for step in old["steps"] for row in step["rows"] if row["status"] == "pass"
-        ]
+        passed = [name for old in reports for step in old["steps"] for name in step["passed"]]
         request = report.Request(numbers[0], str(cases.resolve()) if cases else "", tuple(passed))
         reports.append(report.run(folder, request, seconds, lambda *result: None if as_json else _tell(*result)))
     changes = report.changes(*reports) if len(reports) == 2 else []

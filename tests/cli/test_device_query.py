@@ -71,6 +71,7 @@ def written(folder, ms: float) -> None:
     """A report with one figure."""
     content = report.Document(folder, (report.Step("cases", "cases", 5),), 10)
     content.add("cases", {"name": "x", "status": "pass", "seconds": 1.0, "detail": "", "figures": {"ms": ms}})
+    content.add("cases", {"passed": "test_a"})
     content.end("cases", "pass", 1)
 
 
@@ -103,7 +104,7 @@ def test_a_report_is_written_and_compared(call, in_tmp_path, monkeypatch, status
     monkeypatch.setattr(cuda, "count", lambda: 1)
     monkeypatch.setattr(report, "run", run)
     result = call("device_query -report new -compare old -seconds 99")
-    assert asked == [(report.Request(0, "", ("x",)), 99.0)] and result.status == (status == "fail")
+    assert asked == [(report.Request(0, "", ("test_a",)), 99.0)] and result.status == (status == "fail")
     assert re.search(rf"{status} .* x +so\ncases: {status}, 1\.0 s", result.out)
     assert ("cases: x: pass -> fail: so" in result.out) == (status == "fail") and "new/report.html" in result.out
     assert status in ("pass", *runner.BAD)

@@ -148,6 +148,23 @@ def test_a_report_that_is_killed_names_the_step(faulty):
     os.kill(int((faulty / "child").read_text()), signal.SIGKILL)
 
 
+def test_many_results_are_written_together(tmp_path, monkeypatch):
+    """A tenth of the time at most goes into writing; what waits is on disk soon after."""
+    content, writes = document.Document(tmp_path, (Step("tests.gpu", "tests", 5),), 10), []
+    write = document.write_atomically
+    monkeypatch.setattr(document, "write_atomically", lambda path, text: writes.append(path) or write(path, text))
+    content.add("tests.gpu", {"planned": [str(number) for number in range(500)]})
+    content._cost = 60.0
+    for number in range(499):
+        content.add("tests.gpu", {"passed": str(number)})
+    assert len(writes) == 2, "the plan"
+    content.flush()
+    content.flush()
+    assert len(writes) == 4
+    (step,) = written(tmp_path)["steps"]
+    assert len(step["passed"]) == 499 and step["not_run"] == ["499"]
+
+
 def test_a_folder_that_cannot_be_written(in_tmp_path):
     (in_tmp_path / "file").write_text("")
     with pytest.raises(CaffeliteError, match="no report can be written to file"):
@@ -215,15 +232,19 @@ def test_the_row_of_all_kernels(monkeypatch, tmp_path, status, result):
 def report(folder: Path, *rows: dict, status: str = "pass") -> dict:
     content = document.Document(folder, (Step("cases", "cases", 5),), 10)
     for row in rows:
-        content.add("cases", {"seconds": 1.0, "detail": "", "status": "pass", **row})
+        plain = "planned" in row or "passed" in row
+        content.add("cases", row if plain else {"seconds": 1.0, "detail": "", "status": "pass", **row})
     content.end("cases", status, 1)
     return document.read(folder)
 
 
 def test_changes_between_two_reports(tmp_path):
-    old = report(tmp_path / "a", {"name": "x", "figures": {"ms": 2.0}}, {"name": "y"}, {"name": "gone"})
+    tests = {"planned": ["t", "u"]}, {"passed": "t"}
+    old = report(tmp_path / "a", {"name": "x", "figures": {"ms": 2.0}}, {"name": "y"}, {"name": "gone"}, *tests)
+    assert old["steps"][0]["not_run"] == ["u"] and old["steps"][0]["passed"] == ["t"]
     new = report(
         tmp_path / "b",
+        {"name": "t", "status": "skipped"},
         {"name": "x", "figures": {"ms": 3.0}},
         {"name": "y", "status": "fail", "detail": "off by 2"},
         {"name": "more", "figures": {"ms": 1.0}},
@@ -234,6 +255,7 @@ def test_changes_between_two_reports(tmp_path):
         "cases: x: ms 2 -> 3 (+50%)",
         "cases: y: pass -> fail: off by 2",
         "cases: gone: gone (pass)",
+        "cases: t: pass -> skipped",
         "cases: more: new (pass)",
     ]
     assert changes(old, old) == []
@@ -274,12 +296,12 @@ def test_reference_cases(in_tmp_path):
             Path("solver.prototxt").write_text(solver % (0.1, 3))
             Path("case.json").write_text(json.dumps({"iterations": 3, "tolerance": 1e-5}))
     rows = list(cases.rows(Request(None, str(in_tmp_path / "cases")), 60))
-    assert [row["not_run"] for row in rows if "not_run" in row][-2:] == [["c_right"], []]
+    assert rows[:2] == [{"planned": ["a_right", "b_wrong", "c_right"]}, {"passed": "a_right"}]
     failed, total = (row for row in rows if "status" in row)
     assert failed["name"] == "b_wrong" and re.search('layer "value", blob 0: off by 0.*at most 1e-05', failed["detail"])
     assert total["detail"] == "2 of 3 cases end with Caffe's weights"
     late = list(cases.rows(Request(None, str(in_tmp_path / "cases")), 0))
-    assert late[0]["not_run"] == ["a_right", "b_wrong", "c_right"] and late[-1]["figures"] == {"agreed": 0}
+    assert len(late[0]["planned"]) == 3 and late[-1]["figures"] == {"agreed": 0} and len(late) == 2
 
 
 TESTS = """
@@ -303,11 +325,10 @@ def test_tests_of_gpus_run_by_worth(tmp_path, monkeypatch):
     (tmp_path / "setup.cfg").write_text("[tool:pytest]\nmarkers =\n    gpu: x\n")
     monkeypatch.setattr(tests, "ROOT", tmp_path)
     rows = list(tests.rows("gpu", Request(0, old=("tests/test_some.py::test_before",))))
-    names = [row["name"].partition("::")[2] for row in rows if "status" in row]
-    assert names == ["test_wrong", "test_skipped", "test_new", "test_before", ""]
-    left = [len(row["not_run"]) for row in rows if "not_run" in row]
-    assert left == [4, 3, 2, 1, 0]
-    wrong, skipped, *_, total = (row for row in rows if "status" in row)
+    names = [row.get("name", row.get("passed", "")).partition("::")[2] for row in rows]
+    assert names == ["", "test_wrong", "test_skipped", "test_new", "test_before", ""]
+    assert len(rows[0]["planned"]) == 4
+    wrong, skipped, total = (row for row in rows if "status" in row)
     assert wrong["status"] == "fail" and "assert 1 == 2" in wrong["detail"]
     assert (skipped["status"], skipped["detail"]) == ("skipped", "Skipped: no such thing")
     assert total["detail"] == "2 passed, 0 did not run"

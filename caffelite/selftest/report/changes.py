@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+PASSED: dict[str, Any] = {"status": "pass", "detail": "", "figures": {}}
 NOISE = 0.05  # of a figure: less is no change
 
 
@@ -27,6 +28,7 @@ def _rows(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for step in report["steps"]:
         rows[step["name"]] = {**step, "figures": {}}
         rows |= {f"{step['name']}: {row['name']}": row for row in step["rows"]}
+        rows |= {f"{step['name']}: {name}": PASSED for name in step["passed"]}
     return rows
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ STEP = {
     "seconds": float,
     "detail": str,
     "rows": [ROW],
+    "passed": [str],
     "not_run": [str],
     "output": str,
 }
@@ -36,16 +38,18 @@ FIELDS = {
     "steps": [STEP],
 }
 WAITING, RUNNING, FINISHED = "waiting", "running", "finished"
+SHARE = 0.1  # of the time at most that goes into writing
 
 
 class Document:
-    """A report as it grows; each change is on disk when the method returns.
+    """A report as it grows; a change is on disk when the method returns, but names that passed may wait for ``flush``.
 
     The file names all steps from the beginning, so that one that ends early tells where: a step that is "running".
     """
 
     def __init__(self, folder: Path, steps: tuple[Step, ...], budget: float):
-        self._folder = folder
+        self._folder, self._pending = folder, False
+        self._written = self._cost = 0.0  # when the files were written, and the seconds that took
         self.content: dict[str, Any] = {
             "format": FORMAT,
             "caffelite": __version__,
@@ -56,7 +60,7 @@ class Document:
             "seconds": 0.0,
             "steps": [
                 {"name": step.name, "title": step.title, "limit": float(step.seconds), "status": WAITING}
-                | {"seconds": 0.0, "detail": "", "rows": [], "not_run": [], "output": ""}
+                | {"seconds": 0.0, "detail": "", "rows": [], "passed": [], "not_run": [], "output": ""}
                 for step in steps
             ],
         }
@@ -74,15 +78,29 @@ class Document:
         self._change(name, status=RUNNING, limit=round(limit, 1))
 
     def add(self, name: str, row: dict[str, Any]) -> None:
-        """A result of a step that runs: a row, the device, or the names of what did not run."""
+        """A result of a step that runs: a row; the device; the names of what it will run ("planned"), or the name of
+        one of these that passed."""
         step = self.step(name)
         if "device" in row:
             self.content["device"] = row["device"]
-        elif "not_run" in row:
-            step["not_run"] = row["not_run"]
+        elif "planned" in row:
+            step["not_run"] = list(row["planned"])
         else:
-            step["rows"].append({"figures": {}, **row})
-        self._write()
+            done = row["passed"] if "passed" in row else row["name"]
+            if done in step["not_run"]:
+                step["not_run"].remove(done)
+            if "passed" in row:
+                step["passed"].append(done)
+            else:
+                step["rows"].append({"figures": {}, **row})
+        self._pending = True
+        if "passed" not in row or time.monotonic() - self._written > self._cost / SHARE:
+            self._write()
+
+    def flush(self) -> None:
+        """Writes what is not on disk yet."""
+        if self._pending:
+            self._write()
 
     def end(self, name: str, status: str, seconds: float, detail: str = "", output: str = "") -> None:
         self._change(name, status=status, seconds=round(seconds, 2), detail=detail, output=output)
@@ -96,9 +114,11 @@ class Document:
         self._write()
 
     def _write(self) -> None:
-        content = stored.finite(self.content)
+        begin, content = time.monotonic(), stored.finite(self.content)
         write_atomically(self._folder / JSON, json.dumps(content, indent=1) + "\n")
         write_atomically(self._folder / HTML, page.html(content))
+        self._pending, self._written = False, time.monotonic()
+        self._cost = self._written - begin
 
 
 def read(path: Path) -> dict[str, Any]:

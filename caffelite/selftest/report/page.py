@@ -50,9 +50,10 @@ def _step(step: dict[str, Any]) -> str:
         f"<td>{escape(row['name'])}</td><td>{escape(row['detail'])}</td></tr>"
         for row in step["rows"]
     )
+    passed = _details(f"{len(step['passed'])} that passed", "\n".join(step["passed"]))
     rest = _details(f"{len(step['not_run'])} that did not run", "\n".join(step["not_run"]))
     output = _details("the end of its output", step["output"])
-    return f'<h2 id="{escape(step["name"])}">{escape(step["title"])}</h2><table>{rows}</table>{rest}{output}'
+    return f'<h2 id="{escape(step["name"])}">{escape(step["title"])}</h2><table>{rows}</table>{passed}{rest}{output}'
 
 
 def _details(title: str, text: str) -> str:

@@ -19,6 +19,7 @@ from .document import Document
 from .steps import SHARED_RANKS, STEPS, Request, Step
 
 LEAST = 3.0  # seconds that are left for a step to be worth its start
+IDLE = 0.3  # seconds without a result after which what is not on disk is written
 TAIL = 3000  # characters of a failed step's output that the report keeps
 PASS, FAIL, SKIPPED, LATE, CRASHED, NO_TIME = "pass", "fail", "skipped", "over its limit", "crashed", "no time left"
 BAD = FAIL, LATE, CRASHED
@@ -75,7 +76,7 @@ def _run_step(
     begin = time.monotonic()
     with tempfile.TemporaryFile() as output, _process(step, request, variables, output) as (process, reader):
         ended = True
-        for row in _rows(reader, begin + limit):
+        for row in _rows(reader, begin + limit, document.flush):
             if row is None:
                 ended = False
                 break
@@ -134,13 +135,17 @@ def _process(
         os.close(reader)
 
 
-def _rows(reader: int, until: float) -> Iterator[dict[str, Any] | None]:
-    """The rows that a process writes, until it closes the pipe; None at the end where the time is over before."""
+def _rows(reader: int, until: float, idle: Callable[[], None]) -> Iterator[dict[str, Any] | None]:
+    """The rows that a process writes, until it closes the pipe; None at the end where the time is over before. idle:
+    called while none comes."""
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(reader, selectors.EVENT_READ)
         while True:
-            if not selector.select(max(0.0, until - time.monotonic())):
+            if not selector.select(min(IDLE, max(0.0, until - time.monotonic()))):
+                idle()
+                if time.monotonic() < until:
+                    continue
                 yield None
                 return
             block = os.read(reader, 1 << 16)

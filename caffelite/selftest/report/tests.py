@@ -46,19 +46,22 @@ def rows(mark: str, request: Request) -> Iterator[dict[str, Any]]:
 
 
 def _counted(reader: int, mark: str) -> Iterator[dict[str, Any]]:
-    left: dict[str, None] = {}
+    left: set[str] = set()
     passed, seconds = 0, 0.0
     with os.fdopen(reader) as lines:
         for line in lines:
             message = json.loads(line)
-            if "collected" in message:
-                left = dict.fromkeys(message["collected"])
-                yield {"not_run": list(left)}
+            if "planned" in message:
+                left = set(message["planned"])
+                yield message
                 continue
-            left.pop(message["name"], None)
-            passed, seconds = passed + (message["status"] == "pass"), seconds + message["seconds"]
-            yield {**message, "figures": {}}
-            yield {"not_run": list(left)}
+            left.discard(message["name"])
+            seconds += message["seconds"]
+            if message["status"] == "pass":
+                passed += 1
+                yield {"passed": message["name"]}
+            else:
+                yield {**message, "figures": {}}
     detail = f"{passed} passed, {len(left)} did not run"
     yield row(f"tests, {mark}", detail, "pass" if passed else "fail", seconds, passed=passed)
 
@@ -75,7 +78,7 @@ def pytest_collection_finish(session) -> None:
         return item.nodeid in before, place
 
     session.items.sort(key=worth)
-    _tell({"collected": [item.nodeid for item in session.items]})
+    _tell({"planned": [item.nodeid for item in session.items]})
 
 
 def pytest_runtest_logreport(report) -> None:
