@@ -2,7 +2,7 @@
 
 Milliseconds of a training iteration as CUDA graphs, beside PyTorch's graphs where that is installed; the ten slowest
 kernels, by PyTorch's profiler; and the ten slowest layers with the share of the GPU's speed that each reaches. Nets
-with data sets of their own kind (detection, text, flow) run forward and backward on zeros, by `caffelite time`.
+with data sets of their own kind (detection, text, flow) run forward and backward on drawn ones, by `caffelite time`.
 
 Example:
   python tools/gpu_figures.py lenet -precision fp16
@@ -27,6 +27,14 @@ import bench_inputs  # noqa: E402
 from caffelite.system import command  # noqa: E402
 
 NETS = {**bench_gpu.NETS, "cifar10_full": (100, 200)}  # batch, iterations of a round
+# The commands that write the data of the other nets.
+SHAPES = "dataset shapes --images 64"
+COMMANDS = {
+    "ssd_shapes": (SHAPES, "dataset detection shapes/train.json --name shapes_train"),
+    "faster_rcnn_shapes": (SHAPES,),
+    "ctc_words": ("dataset words --lines 64",),
+    "flow_shapes": ("dataset motions --pairs 32",),
+}
 WARM, ROUNDS, SLOWEST, PASSES = 12, 3, 10, 10
 
 
@@ -59,7 +67,7 @@ def torch_module():
     return torch
 
 
-def train(name: str, precision: str) -> Path:
+def train(name: str, precision: str, folder: Path) -> Path:
     """Times training beside PyTorch; returns a prototxt of the net on inputs of random numbers."""
     from google.protobuf import text_format
 
@@ -68,33 +76,41 @@ def train(name: str, precision: str) -> Path:
     shape = bench_inputs.guess_shape(path)
     net, _ = bench_inputs.read(path, count, shape)
     batch = bench_inputs.random_batch(net, count, shape)
-    run, wait = bench_gpu.caffelite_run(net, batch, precision)
-    ms = milliseconds(run, wait, iterations)
+    step, wait = bench_gpu.caffelite_run(net, batch, precision)
+    ms = milliseconds(step, wait, iterations)
     label = f"{name}, {precision}, batch {count}"
     tell(label, f"{ms:.4g} ms an iteration, {1e3 * count / ms:,.0f} images/s", ms / 1e3, ms=ms)
     if torch:
         import profile_gpu
 
-        totals = profile_gpu.kernels(torch, run, wait, PASSES)
+        totals = profile_gpu.kernels(torch, step, wait, PASSES)
         slowest = sorted(totals.items(), key=lambda item: -item[1][1])[:SLOWEST]
         rows = (f"{us / PASSES:.1f} µs in {launches / PASSES:.0f}: {kernel[:60]}" for kernel, (launches, us) in slowest)
         tell(f"{label}: slowest kernels", "; ".join(rows))
         theirs = milliseconds(*bench_gpu.torch_run(net, batch, precision, "graphs"), iterations)
         tell(f"{label}: PyTorch", f"{theirs:.4g} ms by graphs, {theirs / ms:.2f} of ours", theirs / 1e3, ms=theirs)
-    file = Path(tempfile.mkdtemp(prefix="caffelite-figures-")) / "net.prototxt"
+    file = folder / "net.prototxt"
     file.write_text(text_format.MessageToString(net))
     return file
 
 
-def layers(name: str, precision: str, path: Path) -> None:
-    """The slowest layers, and how long all take, by `caffelite time`."""
-    words = ["time", "-model", str(path), "-gpu", "0", "-precision", precision, "-iterations", str(PASSES)]
-    done = subprocess.run(command(words), capture_output=True, text=True)
+def run(words: list[str], folder: Path) -> str:
+    """What a command of caffelite prints, in a folder. Errors: it ends this program with the command's last line."""
+    done = subprocess.run(command(words), capture_output=True, text=True, cwd=folder)
     if done.returncode:
-        sys.exit((done.stderr.strip().splitlines() or ["caffelite time failed"])[-1])
-    slowest = sorted(timed_layers(done.stdout), key=lambda layer: -layer[1])[:SLOWEST]
+        sys.exit((done.stderr.strip().splitlines() or [f"caffelite {words[0]} failed"])[-1])
+    return done.stdout
+
+
+def layers(name: str, precision: str, path: Path, folder: Path) -> None:
+    """The slowest layers, and how long all take, by `caffelite time` in the folder of the net's data."""
+    for line in COMMANDS.get(name, ()):
+        run(line.split(), folder)
+    words = ["time", "-model", str(path), "-gpu", "0", "-precision", precision, "-iterations", str(PASSES)]
+    table = run(words, folder)
+    slowest = sorted(timed_layers(table), key=lambda layer: -layer[1])[:SLOWEST]
     tell(f"{name}, {precision}: slowest layers", "; ".join(f"{n} {ms:.3g} ms ({share})" for n, ms, share in slowest))
-    if whole := re.search(r"^Forward and backward.*?: ([\d.e+-]+) ms.*$", done.stdout, re.M):
+    if whole := re.search(r"^Forward and backward.*?: ([\d.e+-]+) ms.*$", table, re.M):
         tell(f"{name}, {precision}: forward and backward", whole[0], float(whole[1]) / 1e3, ms=float(whole[1]))
 
 
@@ -119,7 +135,9 @@ def main() -> None:
     path = ROOT / "models" / name / "train_val.prototxt"
     if not path.is_file():
         parser.error(f"no net {name} in models/")
-    layers(name, precision, train(name, precision) if name in NETS else path)
+    with tempfile.TemporaryDirectory(prefix="caffelite-figures-") as folder:
+        trained = train(name, precision, Path(folder)) if name in NETS else path
+        layers(name, precision, trained, Path(folder))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def test_layers_of_a_table():
 
 @pytest.mark.host
 @pytest.mark.slow
-@pytest.mark.parametrize("net", ["lenet", "logistic_regression"])
+@pytest.mark.parametrize("net", ["lenet", "faster_rcnn_shapes"])
 def test_a_net_on_the_stand_in(net, tmp_path):
     """One that is trained, and one that only `caffelite time` runs."""
     code = "import gpu_figures as g; g.NETS = {'lenet': (2, 2)}; g.WARM = g.PASSES = 2; g.main()"
@@ -38,6 +38,24 @@ def test_a_net_on_the_stand_in(net, tmp_path):
     assert names == ["", "slowest layers", "forward and backward"][net != "lenet" :]
     assert rows[-1]["ms"] > 0 and "%" in rows[-2]["detail"]
     assert net != "lenet" or ("images/s" in rows[0]["detail"] and "conv2" in rows[1]["detail"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("net", gpu_figures.COMMANDS)
+def test_data_of_nets_that_have_their_own(net, tmp_path, monkeypatch, capsys):
+    """On the CPU: the commands write what the net reads."""
+    monkeypatch.setattr(gpu_figures, "PASSES", 1)
+    run = gpu_figures.run
+    on_cpu = lambda words, folder: run([w for w in words if w not in ("-gpu", "0")], folder)  # noqa: E731
+    monkeypatch.setattr(gpu_figures, "run", on_cpu)
+    gpu_figures.layers(net, "fp32", installed.ROOT / "models" / net / "train_val.prototxt", tmp_path)
+    slowest, whole = map(json.loads, capsys.readouterr().out.splitlines())
+    assert slowest["detail"].count(" ms (") == gpu_figures.SLOWEST and whole["ms"] > 0
+
+
+def test_a_command_that_fails(tmp_path):
+    with pytest.raises(SystemExit, match="nowhere.prototxt: no such file"):
+        gpu_figures.run(["time", "-model", "nowhere.prototxt"], tmp_path)
 
 
 def test_an_unknown_net(monkeypatch, capsys):
