@@ -29,7 +29,7 @@ from ..training.state import TrainingState
 from . import fields, folder as files, registry
 from .config import RunConfig
 from .log import LogFile
-from .open_net import gpus, load_initial_weights, open_one, open_trainer, read_solver, without_extras
+from .open_net import explained, gpus, load_initial_weights, open_one, open_trainer, read_solver, without_extras
 from .recorder import Recorder
 from .registry import Outcome
 from .tracking import TrackedRun, Tracking, open_trackers
@@ -73,7 +73,8 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
         if len(gpu_ids) > 1:
             from ..devices import cuda
 
-            cuda.check_shared(gpu_ids)
+            with explained(gpu_ids):
+                cuda.check_shared(gpu_ids)
             return star.launch(["train", *config.arguments()], len(gpu_ids))
     log_file = LogFile() if config.keeps_records and not rank else None
 

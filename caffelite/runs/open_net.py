@@ -2,8 +2,8 @@
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,15 @@ class GpuOfSolver(list):
         return requested_by(mistake, "solver_mode: GPU", "run on the CPU: -set solver_mode=CPU")
 
 
+@contextmanager
+def explained(gpu_ids: list[int]) -> Iterator[None]:
+    """Within it an error of the GPUs names what requested them: -gpu, or fields of the solver."""
+    try:
+        yield
+    except CaffeliteError as mistake:
+        raise gpu_ids.explained(mistake) if isinstance(gpu_ids, GpuOfSolver) else mistake from None
+
+
 def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:
     """The GPUs that -gpu names; without it those of the solver's solver_mode; none for the CPU."""
     if text is None:
@@ -203,10 +212,8 @@ def open_one(
     if net and not options.get("precision") and (field := _fp16_field(net())):
         log.info("%s: FLOAT16, as -precision fp16", field)
         options = {**options, "precision": "fp16"}
-    try:
+    with explained(gpu_ids):
         device = devices.open_device(gpu_ids[index % len(gpu_ids)], **options)
-    except CaffeliteError as mistake:
-        raise gpu_ids.explained(mistake) if isinstance(gpu_ids, GpuOfSolver) else mistake from None
     log.info("Using GPUs %s", ", ".join(map(str, gpu_ids)))
     return _told(device, options)
 

@@ -26,11 +26,12 @@ class Bench:
     """The device under test: GPU ``number``, or the CPU where that is None.
 
     open: opens its devices, as ``devices.open_device`` does. gpus: reports GPUs, as the module ``devices.cuda`` does
-    (the default). Devices are opened once per set of options, and shared by the checks.
+    (the default). seconds: limit of a training in processes of its own. Devices are opened once per set of options, and
+    shared by the checks.
     """
 
-    def __init__(self, number: int | None, open: Callable = open_device, gpus=None):
-        self.number, self._open = number, open
+    def __init__(self, number: int | None, open: Callable = open_device, gpus=None, seconds: float = 50):
+        self.number, self._open, self.seconds = number, open, seconds
         self._devices: dict[tuple[str | None, bool, bool], Any] = {}
         if gpus is None and number is not None:
             from ..devices import cuda as gpus

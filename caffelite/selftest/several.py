@@ -1,16 +1,19 @@
 """Checks of several GPUs: they train together, each with a net or with a piece of one, in captured graphs, and end."""
 
+import os
 import re
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ..system import command, kill_tree
+from . import stacks
 from .bench import Bench, Skipped, Wrong
 from .training import BATCH, written
 
-SECONDS, ITERATIONS, CLOSE = 50, 20, 2e-2
+ITERATIONS, CLOSE = 20, 2e-2
 TIMED = 400  # iterations whose second half is timed
 COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
@@ -23,28 +26,35 @@ def final_loss(log: str) -> float:
     return float(losses[-1])
 
 
-def trained_log(folder: Path, gpus: str, batch: int, *options: str, iterations: int = 0) -> str:
-    """Starts a run in new processes and returns its log. iterations: ``ITERATIONS`` by default.
-
-    Errors: ``Wrong`` where it fails or does not end."""
+def trained_log(folder: Path, gpus: str, batch: int, *options: str, iterations: int = 0, seconds: float = 50) -> str:
+    """Starts a run in new processes and returns its log. iterations: ``ITERATIONS`` by default. Errors: ``Wrong`` where
+    it fails; where it does not end within so many seconds, with the calls in which its processes stand."""
     folder.mkdir()
     iterations = iterations or ITERATIONS
     path = written(folder, iterations, batch)
     path.write_text(path.read_text() + f" display: {iterations // 2}")
     words = ["train", "-solver", str(path), "-gpu", gpus, "-precision", "fp32", *options]
-    process = subprocess.Popen(command(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(command(words), cwd=folder, env={**os.environ, **stacks.VARIABLES}, **pipes)
     try:
-        log = process.communicate(timeout=SECONDS)[0]
+        log = process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
+        stacks.abort(process.pid)
         kill_tree(process.pid)
-        last = " ".join(process.communicate()[0].strip().splitlines()[-1:])
-        raise Wrong(
-            f"-gpu {gpus} does not end within {SECONDS} s" + (f"; its last line: {last}" if last else "")
-        ) from None
+        log = process.communicate()[0]
+        raise Wrong(f"-gpu {gpus} does not end within {seconds:g} s; {_place(log)}") from None
     if process.returncode:
         what = f"-gpu {gpus} ends with status {process.returncode}: " + " ".join(log.strip().splitlines()[-2:])
         raise Wrong(what)
     return log
+
+
+def _place(log: str) -> str:
+    """Where a run stands that does not end: its last line, and the calls of its processes."""
+    lines = log.partition("Fatal Python error")[0].strip().splitlines()
+    return (
+        f"its last line: {lines[-1] if lines else 'none'}; its calls: {', '.join(stacks.innermost(log)) or 'unknown'}"
+    )
 
 
 def _gpus(bench: Bench, needed: int) -> str:
@@ -64,8 +74,8 @@ def _compared(bench: Bench, needed: int, batch: int, *options: str) -> str:
     last losses differ, and where iterations were not captured."""
     gpus = _gpus(bench, needed)
     with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
-        together = trained_log(Path(folder) / "together", gpus, batch, *options)
-        alone = trained_log(Path(folder) / "alone", f"{bench.number}", BATCH)
+        together = trained_log(Path(folder) / "together", gpus, batch, *options, seconds=bench.seconds)
+        alone = trained_log(Path(folder) / "alone", f"{bench.number}", BATCH, seconds=bench.seconds)
     if "eagerly" in together:
         what = "iterations were not captured: " + next(line for line in together.splitlines() if "eagerly" in line)
         raise Wrong(what)

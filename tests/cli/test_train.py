@@ -292,6 +292,15 @@ def test_an_overfit_run_writes_nothing_when_it_is_stopped(folder, call):
     assert not list(folder.glob("*run*")) + list(folder.glob(".run*"))
 
 
+def test_a_gpu_that_the_solver_names_twice(folder, call, monkeypatch):
+    monkeypatch.delenv("NCCL_MULTI_RANK_GPU_ENABLE", raising=False)
+    text = (folder / "solver.prototxt").read_text() + "solver_mode: GPU device_id: [0, 0]"
+    (folder / "solver.prototxt").write_text(text)
+    said = call("train -solver solver.prototxt").refused.err
+    assert "solver_mode: GPU names GPU 0 more than once; expected each GPU once, found 0,0" in said
+    assert said.rstrip().endswith("run on the CPU: -set solver_mode=CPU") and "-gpu" not in said
+
+
 @pytest.mark.parametrize("text, option, ids", [("[1, 3]", None, [1, 3]), ("2", None, [2]), ("[1, 3]", "0", [0])])
 def test_gpus_of_the_solver(text, option, ids):
     solver = prototxt.parse(f"solver_mode: GPU device_id: {text}", pb.SolverParameter).message

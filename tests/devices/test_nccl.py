@@ -150,6 +150,77 @@ def test_real_nccl_is_found():
     assert nccl.nccl_module().NcclCommunicator
 
 
+# Which NCCL, and several ranks on one GPU
+
+
+class Library:
+    """A libnccl of some version, and other libraries."""
+
+    def __init__(self, path: str):
+        if path.endswith("missing.so"):
+            raise OSError(f"{path}: cannot open shared object file")
+        if path.endswith("nccl.so"):
+            self.ncclGetVersion = lambda target: setattr(target._obj, "value", 23003)
+
+
+def loaded(monkeypatch, version: int, available: bool = True, **variables: str) -> None:
+    """CuPy has loaded an NCCL of this version."""
+    modules = stand_in(None, None)
+    module = SimpleNamespace(get_version=lambda: version, available=available)
+    modules["cupy"].cuda.__name__ = "cupy.cuda"
+    for name, each in (("cupy", modules["cupy"]), ("cupy.cuda", modules["cupy"].cuda), ("cupy.cuda.nccl", module)):
+        monkeypatch.setitem(sys.modules, name, each)
+    modules["cupy"].cuda.nccl = module
+    monkeypatch.setattr(nccl.ctypes, "CDLL", Library)
+    for name in (nccl.LIBRARY, nccl.SHARED):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_the_library_that_a_variable_names(monkeypatch):
+    loaded(monkeypatch, 23003, CAFFELITE_NCCL="/opt/nccl.so")
+    assert nccl.described() == "2.30.3 (/opt/nccl.so)"
+    loaded(monkeypatch, 22809)
+    assert nccl.described() == "2.28.9"
+    loaded(monkeypatch, 0, available=False)
+    assert nccl.described() == ""
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("/opt/missing.so", "CAFFELITE_NCCL: no library can be loaded from /opt/missing.so; found .*cannot open"),
+        ("/opt/other.so", "CAFFELITE_NCCL: /opt/other.so is another library than NCCL; name a libnccl.so.2"),
+        (
+            "/opt/nccl.so",
+            "CAFFELITE_NCCL=/opt/nccl.so is not the NCCL of this process; expected NCCL 2.30.3, found 2.28.9",
+        ),
+    ],
+)
+def test_a_library_that_is_not_used_is_an_error(monkeypatch, path, message):
+    loaded(monkeypatch, 22809, CAFFELITE_NCCL=path)
+    with pytest.raises(CaffeliteError, match=message):
+        nccl.nccl_module()
+
+
+@pytest.mark.parametrize(
+    "shared, version, available, permitted",
+    [("1", 23000, True, True), ("1", 22999, True, False), ("0", 23203, True, False), ("1", 23203, False, False)],
+)
+def test_ranks_share_a_gpu_where_nccl_permits_it(monkeypatch, shared, version, available, permitted):
+    loaded(monkeypatch, version, available, NCCL_MULTI_RANK_GPU_ENABLE=shared)
+    assert nccl.sharing_permitted() == permitted
+    nccl.check_shared([0, 1, 2])
+    if permitted:
+        nccl.check_shared([0, 1, 0])
+    else:
+        with pytest.raises(
+            CaffeliteError, match="-gpu names GPU 0 more than once; expected each GPU once, found 0,1,0"
+        ):
+            nccl.check_shared([0, 1, 0])
+
+
 class Ending:
     """A communicator and what else is ended, in the order in which it happens."""
 

@@ -25,7 +25,7 @@ from caffelite.training.checkpoint import snapshot
 
 AS_ONE = ["-scaling", "strong", "-precision", "fp32"]
 TEN = SOLVER.replace("max_iter: 50", "max_iter: 10") + 'snapshot_prefix: "run" display: 5 '
-SECONDS = 90  # of any command here; on a GPU a few are enough
+SECONDS, SECONDS_OF_A_GPU = 90, 30  # of any command here
 LAST = "run_iter_10.caffemodel"
 SPLITS = [("stages=2", 2), ("stages=3", 3), ("stages=4", 4), ("shards=2", 2), ("stages=2,shards=2", 4)]
 # What rank 1 does to itself in its seventh iteration.
@@ -59,10 +59,11 @@ LAYER = """layer { name: "fault" type: "Python" bottom: "data" top: "data"
 
 
 class Machine(NamedTuple):
-    """Where commands run. environment: of their processes. count: of GPUs."""
+    """Where commands run. environment: of their processes. count: of GPUs. seconds: limit of a command."""
 
     environment: dict[str, str]
     count: int
+    seconds: float = SECONDS
 
     def gpus(self, needed: int) -> str:
         """GPUs for so many ranks, as -gpu names them: each its own, or all GPU 0."""
@@ -82,18 +83,18 @@ class Machine(NamedTuple):
     def train(self, *options: str, gpus: int, status: int = 0, **variables: str) -> str:
         """The log of a run, which ends with this status within the time."""
         process = self.start(*options, gpus=gpus, **variables)
-        return ended(process, status)
+        return ended(process, status, self.seconds)
 
 
-def ended(process: subprocess.Popen, status: int | None = None) -> str:
+def ended(process: subprocess.Popen, status: int | None = None, seconds: float = SECONDS) -> str:
     """The log of a run that ends with this status; None: with any but 0. Whatever happens, none of its processes
     stays."""
     ranks = descendants(process.pid)[1:]
     try:
-        log = process.communicate(timeout=SECONDS)[0]
+        log = process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
         kill_tree(process.pid)
-        pytest.fail(f"not done after {SECONDS} s:\n{process.communicate()[0]}")
+        pytest.fail(f"not done after {seconds} s:\n{process.communicate()[0]}")
     assert process.returncode == status if status is not None else process.returncode, log
     assert not [rank for rank in ranks if Path(f"/proc/{rank}/status").exists() and running(rank)], log
     return log
@@ -113,7 +114,7 @@ def machine(request, folder) -> Machine:
     if cuda.count() < 4 and not cuda.sharing_permitted():
         pytest.skip("needs four GPUs, or NCCL_MULTI_RANK_GPU_ENABLE=1 and NCCL 2.30")
     paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(installed.ROOT)]))
-    return Machine({**environment(), "PYTHONPATH": paths}, cuda.count())
+    return Machine({**environment(), "PYTHONPATH": paths}, cuda.count(), SECONDS_OF_A_GPU)
 
 
 @pytest.mark.gpu
@@ -193,7 +194,10 @@ def ranks_of(process: subprocess.Popen) -> dict[int, int]:
 def started(machine: Machine, folder: Path, *options: str, gpus: int = 2, **variables: str) -> subprocess.Popen:
     """A long run that has written its first snapshot."""
     (folder / "solver.prototxt").write_text(TEN.replace("max_iter: 10", "max_iter: 1000000") + "snapshot: 6")
-    process, until = machine.start("-hang_seconds", "3", *options, gpus=gpus, **variables), time.monotonic() + SECONDS
+    process, until = (
+        machine.start("-hang_seconds", "3", *options, gpus=gpus, **variables),
+        time.monotonic() + machine.seconds,
+    )
     while not (folder / "run_iter_6.solverstate").exists():
         if process.poll() is not None or time.monotonic() > until:
             kill_tree(process.pid)
@@ -218,7 +222,7 @@ def assert_the_last_snapshot_stands(folder: Path) -> None:
 def test_a_captured_rank_that_ends_or_hangs_ends_all(machine, folder, number, report, options, gpus):
     process = started(machine, folder, *options, gpus=gpus)
     os.kill(ranks_of(process)[1], number)
-    assert report in ended(process)
+    assert report in ended(process, None, machine.seconds)
     assert_the_last_snapshot_stands(folder)
 
 
@@ -233,7 +237,7 @@ def test_a_captured_rank_that_ends_or_hangs_ends_all(machine, folder, number, re
 def test_a_layer_that_fails_on_one_rank_ends_all(machine, folder, fault, report):
     (folder / "faults.py").write_text(FAULT)
     (folder / "mlp.prototxt").write_text(MLP.replace('layer { name: "ip1"', LAYER % fault + 'layer { name: "ip1"'))
-    log = ended(started(machine, folder, "-python", "."))
+    log = ended(started(machine, folder, "-python", "."), None, machine.seconds)
     assert re.search(report, log), log
     assert_the_last_snapshot_stands(folder)
 
@@ -242,7 +246,7 @@ def test_a_layer_that_fails_on_one_rank_ends_all(machine, folder, fault, report)
 def test_a_signal_stops_all_ranks_with_a_snapshot(machine, folder, options):
     process = started(machine, folder, *options)
     process.send_signal(signal.SIGTERM)
-    ended(process, 128 + signal.SIGTERM)
+    ended(process, 128 + signal.SIGTERM, machine.seconds)
     assert registry.read(folder / "run_run").reason == "stopped by a signal: SIGTERM"
     assert_the_last_snapshot_stands(folder)
 

@@ -1,6 +1,7 @@
 """`caffelite device_query -test`: its checks pass on the CPU, and on the GPU's kernels run by the host; what is wrong
 fails a row."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -194,7 +195,9 @@ def test_bf16_needs_a_newer_gpu():
     ],
 )
 def test_two_gpus(monkeypatch, one, two, wrong):
-    monkeypatch.setattr(several, "trained_log", lambda folder, gpus, batch, *options: two if "," in gpus else one)
+    monkeypatch.setattr(
+        several, "trained_log", lambda folder, gpus, batch, *options, seconds: two if "," in gpus else one
+    )
     if wrong is None:
         assert several.all_reduce(on_host(gpus=2)) == "GPUs 0,1: loss 2.11, one GPU 2.1"
     else:
@@ -206,7 +209,7 @@ def test_two_gpus(monkeypatch, one, two, wrong):
 def test_a_net_over_gpus(monkeypatch, name, gpus):
     calls = []
 
-    def train(folder, numbers, batch, *options):
+    def train(folder, numbers, batch, *options, seconds):
         calls.append((numbers, batch, options))
         return "Iteration 20, loss = 2.1"
 
@@ -222,9 +225,14 @@ def test_a_net_over_gpus(monkeypatch, name, gpus):
 def test_a_run_that_fails_or_never_ends(tmp_path, monkeypatch):
     with pytest.raises(Wrong, match="-gpu 9 ends with status 2: .*(cupy|GPU)"):
         several.trained_log(tmp_path / "failing", "9", 8)
-    monkeypatch.setattr(several, "SECONDS", 0.01)
-    with pytest.raises(Wrong, match="-gpu 9 does not end within 0.01 s"):
-        several.trained_log(tmp_path / "hanging", "9", 8)
+    code = "import time\nprint('the last words', flush=True)\ndef waits():\n    time.sleep(100)\nwaits()"
+    (tmp_path / "hangs.py").write_text(code)
+    monkeypatch.setattr(several, "command", lambda words: [sys.executable, str(tmp_path / "hangs.py")])
+    with pytest.raises(Wrong) as caught:
+        several.trained_log(tmp_path / "hanging", "9", 8, seconds=3)
+    calls = "hangs.py:4 waits < hangs.py:5 <module>"
+    said = f"-gpu 9 does not end within 3 s; its last line: the last words; its calls: {calls}"
+    assert str(caught.value) == said
 
 
 # What a card could reach

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from ...system import kill_tree, python
-from .. import Skipped, Wrong
+from .. import Skipped, Wrong, stacks
 from ..bench import Bench
 from .environment import row
 from .steps import Request
@@ -23,7 +23,8 @@ REPEATS = 5
 SECONDS = 60  # until the other ranks have come
 
 
-def rows(request: Request, ranks: int) -> Iterator[dict[str, Any]]:
+def rows(request: Request, ranks: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """A row for each size. Errors: ``Wrong`` where a rank fails, or where ranks do not end within so many seconds."""
     bench = Bench(request.gpu)
     if bench.gpus.count() < ranks and not bench.gpus.sharing_permitted():
         remedy = "set NCCL_MULTI_RANK_GPU_ENABLE=1, with NCCL 2.30 or later"
@@ -34,29 +35,43 @@ def rows(request: Request, ranks: int) -> Iterator[dict[str, Any]]:
         processes = [_start(rank, ranks, number, folder) for rank, number in enumerate(numbers)]
         try:
             with open(Path(folder) / "output_0") as output:
-                yield from (json.loads(line) for line in _lines(output, processes))
+                lines = _lines(output, processes, time.monotonic() + seconds)
+                yield from (json.loads(line) for line in lines if line.startswith("{"))
         finally:
             for process in processes:
                 kill_tree(process.pid) if process.poll() is None else None
                 process.wait()
 
 
-def _lines(output: IO[str], processes: list[subprocess.Popen[bytes]]) -> Iterator[str]:
+def _lines(output: IO[str], processes: list[subprocess.Popen[bytes]], until: float) -> Iterator[str]:
     """The lines of rank 0 until all have ended. Errors: ``Wrong`` as soon as one fails: others may wait for it."""
+    folder = Path(output.name).parent
     while True:
         statuses = [process.poll() for process in processes]
         yield from output.readlines()  # which rank 0 writes one by one
         failed = next((rank for rank, status in enumerate(statuses) if status), None)
         if failed is not None:
-            errors = Path(output.name).with_name(f"errors_{failed}").read_text().strip().splitlines()
-            raise Wrong(f"rank {failed}: {errors[-1] if errors else 'ended without a word'}")
+            raise Wrong(f"rank {failed}: {_last_words(folder, failed)}")
         if None not in statuses:
             return
+        if time.monotonic() > until:
+            for process in processes:
+                stacks.abort(process.pid)
+            calls = (stacks.innermost((folder / f"errors_{rank}").read_text()) for rank in range(len(processes)))
+            places = "; ".join(f"rank {rank}: {', '.join(each) or 'ended'}" for rank, each in enumerate(calls))
+            raise Wrong(f"they do not end; {places}")
         time.sleep(0.02)
 
 
+def _last_words(folder: Path, rank: int) -> str:
+    """The last line of a rank's errors, and what NCCL warned of."""
+    errors = (folder / f"errors_{rank}").read_text().strip().splitlines()[-1:]
+    warnings = [line for line in (folder / f"output_{rank}").read_text().splitlines() if "NCCL WARN" in line][-1:]
+    return "; ".join(errors + warnings) or "ended without a word"
+
+
 def _start(rank: int, size: int, number: int | None, folder: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "NCCL_MAX_CTAS": os.environ.get("NCCL_MAX_CTAS", "4")}
+    environment = {**os.environ, **stacks.VARIABLES, "NCCL_MAX_CTAS": os.environ.get("NCCL_MAX_CTAS", "4")}
     words = python(
         "from caffelite.selftest.report.exchange import main; main()", *map(str, (rank, size, number, folder))
     )

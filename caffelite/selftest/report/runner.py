@@ -36,6 +36,7 @@ def run(
     """The content of the report, which is in ``folder``. budget: seconds for all steps. tell(step, row): called for
     each row, and with None when a step ends."""
     begin, document = time.monotonic(), Document(folder, steps, budget)
+    ranks = {"NCCL_DEBUG": os.environ.get("NCCL_DEBUG", "WARN")}
     kernels = {prepared.FOLDER: os.environ.get(prepared.FOLDER) or str((folder / "kernels").resolve())}
     with ExitStack() as stack:
         shared: dict[str, str] = {}  # variables of ranks that share a GPU
@@ -46,12 +47,13 @@ def run(
             elif left < LEAST:
                 document.end(step.name, NO_TIME, 0)
             else:
-                variables = dict(shared) if step.group in (SHARED_RANKS, "figures", "tests") else {}
+                variables = ranks | shared if step.group in (SHARED_RANKS, "figures", "tests") else {}
                 if step.name == EXCHANGE_MPS:
-                    variables = stack.enter_context(mps.service())
+                    service = stack.enter_context(mps.service())
+                    variables = ranks | service
                 _run_step(document, step, request, min(step.seconds, left), kernels | variables, tell)
                 if step.name == EXCHANGE_MPS and document.step(step.name)["status"] == PASS:
-                    shared = variables
+                    shared = service
             tell(document.step(step.name), None)
     document.finish(time.monotonic() - begin)
     return document.content

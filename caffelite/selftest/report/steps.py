@@ -36,7 +36,7 @@ class Step:
 
 def _of_check(check) -> Step:
     title = (check.__doc__ or "").strip().rstrip(".")
-    return Step(f"{SHARED_RANKS}.{re.sub('[^a-z0-9]+', '_', title.lower())}", title, 40, title)
+    return Step(f"{SHARED_RANKS}.{re.sub('[^a-z0-9]+', '_', title.lower())}", title, 50, title)
 
 
 NETS = (  # net, precision

@@ -25,7 +25,9 @@ def main() -> None:
 
 def results(step: Step, request: Request) -> Iterator[Result]:
     if step.name.startswith(f"{SHARED_RANKS}.exchange"):
-        yield from guarded(f"sums of {step.argument} ranks", lambda: exchange.rows(request, int(step.argument)))
+        yield from guarded(
+            f"sums of {step.argument} ranks", lambda: exchange.rows(request, int(step.argument), 0.7 * step.seconds)
+        )
     elif step.name == "figures.ranks":
         yield from guarded("ranks", lambda: figures.of_ranks(request))
     else:
@@ -57,7 +59,8 @@ def _selftest(step: Step, request: Request) -> Iterator[Result]:
 
 def _ranks(step: Step, request: Request) -> Iterator[Result]:
     checks = [check for check in several.CHECKS if (check.__doc__ or "").strip().rstrip(".") == step.argument]
-    yield from (row.json() for row in run_checks(Bench(request.gpu), checks))
+    bench = Bench(request.gpu, seconds=0.45 * step.seconds)  # which train twice
+    yield from (row.json() for row in run_checks(bench, checks))
 
 
 def _cases(step: Step, request: Request) -> Iterator[Result]:
