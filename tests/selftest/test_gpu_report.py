@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import chdir, closing
+from contextlib import chdir, closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -41,9 +41,12 @@ step, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[3]), "w")
 def tell(name, status="pass", **more):
     pipe.write(json.dumps({"name": name, "status": status, "seconds": 0.5, "detail": "<b>", **more}) + "\\n")
     pipe.flush()
+what = step["argument"]
+if what == "silent":
+    open("child", "w").write(str(os.getpid()))
+    time.sleep(100)
 tell("first"); tell("second", figures={"ms": 2.0})
 print("the output")
-what = step["argument"]
 if what == "sleep":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"], start_new_session=True)
     open("child", "w").write(str(child.pid))
@@ -127,14 +130,15 @@ def test_the_budget_ends_a_step_and_names_those_without_time(faulty):
     assert written(faulty / "r")["steps"][0]["limit"] == pytest.approx(5, abs=0.5)
 
 
-def test_a_report_that_is_killed_names_the_step(faulty):
+@pytest.mark.parametrize("what, rows", [("sleep", 2), ("silent", 0)])
+def test_a_report_that_is_killed_names_the_step(faulty, what, rows):
     code = (
         "import sys; from pathlib import Path; from caffelite.selftest.report import runner, Request, Step;"
         "runner.python = lambda code, *words: [sys.executable, '-c', sys.argv[1], *words];"
-        "steps = tuple(Step(f'figures.{w}', w, 100, w) for w in ('pass', 'sleep', 'after'));"
+        "steps = tuple(Step(f'figures.{w}', w, 100, w) for w in ('pass', sys.argv[2], 'after'));"
         "runner.run(Path('r'), Request(None), 300, steps=steps)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, WORKER], start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-c", code, WORKER, what], start_new_session=True)
     until = time.monotonic() + 60
     while not (faulty / "child").exists():
         assert time.monotonic() < until and process.poll() is None
@@ -143,9 +147,10 @@ def test_a_report_that_is_killed_names_the_step(faulty):
     process.wait()
     content = written(faulty / "r")
     assert [each["status"] for each in content["steps"]] == ["pass", "running", "waiting"]
-    assert len(content["steps"][1]["rows"]) == 2 and content["state"] == "running"
+    assert len(content["steps"][1]["rows"]) == rows and content["state"] == "running"
     assert "ended before its last step" in (faulty / "r/report.html").read_text()
-    os.kill(int((faulty / "child").read_text()), signal.SIGKILL)
+    with suppress(ProcessLookupError):  # of a step, which ends with the report
+        os.kill(int((faulty / "child").read_text()), signal.SIGKILL)
 
 
 def test_many_results_are_written_together(tmp_path, monkeypatch):
