@@ -50,9 +50,9 @@ def test_engines_of_forks_are_ignored(field, caplog):
 
 
 def test_a_default_may_be_written_in_float32():
-    """As programs print 0.3."""
-    assert not forks.changes_results("AnnotatedDataParameter", "yolo_data_jitter", "0.300000011921")
-    assert forks.changes_results("AnnotatedDataParameter", "yolo_data_jitter", "0.3001")
+    """As programs print 1.2."""
+    assert not forks.changes_results("TransformationParameter", "max_contrast", "1.20000004768")
+    assert forks.changes_results("TransformationParameter", "max_contrast", "1.2001")
 
 
 GO_ON = "remove it to go on with a net that does without"
@@ -90,8 +90,9 @@ CHANGES = {
     "ConvolutionParameter": ("fusion_type: SUM_FUSION", "fusion_type: NONE_FUSION"),
     "DropoutParameter": ("sqrt_scale: true", "sqrt_scale: false random_seed: 7"),
     "BatchNormParameter": ("update_global_stats: true", "update_global_stats: false engine: MKLDNN"),
+    "ParamSpec": ("param_propagate_down: false", "param_propagate_down: true"),
     "DetectionOutputParameter": ("normalized: false", "normalized: true input_width: 320"),
-    "FillerParameter": ("alpha: -1", "alpha: 0"),
+    "InterpParameter": ("is_seglabel: true", "is_seglabel: false"),
 }
 
 
