@@ -14,6 +14,12 @@ def grouped(x, groups, eps):
 ROWS = [
     Row("BatchNorm", "", lambda x, *stored: normalized(x, (0, 2, 3), 1e-5)),
     Row("BatchNorm of vectors", "eps: 0.5", lambda x, *stored: normalized(x, 0, 0.5), [(5, 3)]),
+    Row("BatchNorm of parts", "stats_batch_size: 1", lambda x, *stored: normalized(x, (2, 3), 1e-5)),
+    Row(
+        "BatchNorm of parts with scale and bias",
+        "stats_batch_size: 1 use_weight_bias: true",
+        lambda x, mean, variance, factor, s, b: normalized(x, (2, 3), 1e-5)[0] * s[:, None, None] + b[:, None, None],
+    ),
     Row("Scale", "", lambda x, s: x * s[:, None, None]),
     Row("Scale of pixels, with bias", "axis: -2 num_axes: 2 bias_term: true", lambda x, s, b: x * s + b),
     Row("Scale by a number", "num_axes: 0 bias_term: true", lambda x, s, b: x * s + b),

@@ -180,9 +180,16 @@ def test_numbers_that_name_no_row():
             net.check_faults()
 
 
-def test_moments_of_a_part_of_the_batch():
-    """Intel's: of the whole batch they are as ever, in TEST nothing; of a part they are refused, with what does so."""
-    for size, phase in ((SHAPE[0], "TRAIN"), (0, "TRAIN"), (1, "TEST")):
-        bind(norm(f"stats_batch_size: {size}"), phase)
-    with pytest.raises(CaffeliteError, match="set batch_size: 1 and in the solver iter_size"):
-        bind(norm("stats_batch_size: 1"))
+def test_running_moments_of_parts_of_the_batch(rng):
+    """Intel's stats_batch_size: as if each part came after the other."""
+    x = rng.normal(2, 3, SHAPE)
+    whole = bind(over("BatchNorm", x=(2, *SHAPE[1:])))
+    parts = bind(norm("stats_batch_size: 2"))
+    forward(parts, x=x)
+    for part in (x[:2], x[2:]):
+        forward(whole, x=part)
+    for one, other in zip(whole.params.blobs, parts.params.blobs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    bind(norm("stats_batch_size: 3"), "TEST")
+    with pytest.raises(CaffeliteError, match="a bad stats_batch_size; expected a divisor of 4 samples, found 3"):
+        bind(norm("stats_batch_size: 3"))
