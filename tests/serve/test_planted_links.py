@@ -200,7 +200,13 @@ def restored(root):
 
 
 def send(root, method, path, number):
-    """The answer to a request of the tables; of a server without its services."""
+    """The answer to a request of the tables."""
+    entry = (GETS if method == "GET" else POSTS)[path][number]
+    return sent(root, method, path, *(entry if isinstance(entry, tuple) else (entry, None)))
+
+
+def sent(root, method, path, fields, uploads=None):
+    """The answer to a request; of a server without its services."""
     config = ServeConfig(roots=(root,))
     app = create_app(config)
     with OpenSets() as sets:
@@ -209,8 +215,6 @@ def send(root, method, path, number):
         client = TestClient(app, base_url=f"http://127.0.0.1:{config.port}", raise_server_exceptions=False)
         ids = sorted(each.name for each in (root.parent / "copy/jobs").iterdir() if each.is_dir())
         ids.sort(key=lambda id: (root.parent / "copy/jobs" / id / files.PROCESS).exists())
-        entry = (GETS if method == "GET" else POSTS)[path][number]
-        fields, uploads = entry if isinstance(entry, tuple) else (entry, None)
         of_job = dict(zip(("JOB", "ENDED"), ids, strict=True))
         fields = {name: of_job.get(text, text) if isinstance(text, str) else text for name, text in fields.items()}
         path = path.replace("{id}", of_job["JOB"])
@@ -258,8 +262,9 @@ def plant(site, name, as_it_is):
     (``as_it_is``) or to nothing. Returns whether there was anything to do."""
     planted, target = site / name, site.parent / "outside/target"
     there = os.path.lexists(planted)
-    if not planted.parent.is_dir() or (there and not as_it_is):
+    if there and not as_it_is:
         return False
+    planted.parent.mkdir(parents=True, exist_ok=True)
     if there:
         shutil.move(planted, target)
     elif as_it_is:
@@ -355,3 +360,59 @@ def test_a_download_is_of_the_file_that_was_checked(site, monkeypatch, path, num
 
     monkeypatch.setattr(page._OpenFile, "__call__", exchanging)
     assert send(site, "GET", path, number).content == content
+
+
+PATHS = {
+    "folder",
+    "path",
+    "net",
+    "other",
+    "run",
+    "solver",
+    "source",
+    "test",
+    "result",
+    "audit",
+    "hierarchy",
+    "train_net",
+}
+PATHS |= {"report"}
+MORE = [
+    *[("GET", "/data/set", {"path": "db", "audit": "audits/x.json"}), ("GET", "/try", {"net": "deploy.prototxt"})],
+    *[("GET", "/new/edit", {"solver": "one.prototxt"}), ("GET", "/queue/jobs/{id}", {"result": "one_run/log.txt"})],
+]
+
+
+def path_fields():
+    """Every field of a request that is a path: the request, and the field."""
+    for method, table in (("GET", GETS), ("POST", POSTS)):
+        for path, entries in table.items():
+            for entry in entries:
+                for name in (entry[0] if isinstance(entry, tuple) else entry).keys() & PATHS:
+                    yield method, path, entry, name
+    for method, path, entry in MORE:
+        for name in entry.keys() & PATHS:
+            yield method, path, entry, name
+
+
+def test_a_path_of_any_field_stays_below_the_roots(site):
+    outside = site.parent / "outside"
+    shutil.copytree(site.parent / "copy", outside / "target", symlinks=True)
+    (site / "link").symlink_to(outside / "target")
+    before, count = tree(outside), 0
+    for method, path, entry, name in path_fields():
+        fields, uploads = entry if isinstance(entry, tuple) else (entry, None)
+        values = fields[name] if isinstance(fields[name], list) else [fields[name]]
+        if values == ["pasted"]:
+            continue
+        for start in (f"{outside}/target/", "link/", "../outside/target/", "folders/../../outside/target/"):
+            kind = "run:" if values[0].startswith("run:") else ""
+            there = [kind + start + value.removeprefix("run:") for value in values]
+            changed = {**fields, name: there if len(there) > 1 else there[0]}
+            _opened[:], _watched[:] = [], [str(outside)]
+            answer = sent(site, method, path, changed, uploads)
+            _watched.clear()
+            assert answer.status_code == 403, (path, changed, answer.status_code, answer.text)
+            assert not _opened, (path, changed)
+            count += 1
+    assert count > 150 and tree(outside) == before
