@@ -185,6 +185,20 @@ def folder(path: StrPath, make: bool = False) -> Iterator[Path]:
         os.close(opened)
 
 
+@contextmanager
+def named(path: StrPath, flags: int = os.O_RDONLY) -> Iterator[str]:
+    """A name of a file for a library of this process, which opens it within the context: with confinement of the file
+    that ``open`` gives. Errors: OSError; Outside."""
+    if not current() or not os.path.isdir(DESCRIPTORS):
+        yield os.fspath(path)
+        return
+    opened = open(path, flags)
+    try:
+        yield f"{DESCRIPTORS}/{opened}"
+    finally:
+        os.close(opened)
+
+
 def walk(top: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
     """(path, names of folders, names of files) of a folder and those below it, as ``os.walk`` with followlinks. Errors:
     Outside for a link to a folder that is not below a root."""

@@ -286,3 +286,14 @@ def test_weights_in_hdf5_have_their_numbers_in_the_file(tmp_path, kind):
             file.create_virtual_dataset("data/conv/0", layout)
     with pytest.raises(CaffeliteError, match="its values in another file"):
         weights.read_model(path)
+
+
+def test_a_library_opens_the_file_that_was_checked(root):
+    with roots.named(root / "in/file") as name:
+        assert name.startswith(roots.DESCRIPTORS)
+        os.rename(root / "in", root / "moved")
+        (root / "in").symlink_to(root.parent / "outside")
+        assert Path(name).read_text() == "root/in"
+    (root / "link").symlink_to(root.parent / "outside/file")
+    with pytest.raises(roots.Outside), roots.named(root / "link"):
+        pass

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import io
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +63,11 @@ class HDF5Output(Writing, Layer):
                 _write(self.path, _first(arrays))
             else:
                 _reserve(self.path, sum(rows.nbytes for rows in arrays) + SLACK)
-                with _opened(self.path) as opened, h5py.File(opened, "r+") as file:
+                with roots.named(self.path, os.O_RDWR) as name, h5py.File(name, "r+") as file:
                     stored: dict[str, Any] = dict(members(file))
-                    for name, rows in zip(NAMES, arrays, strict=True):
-                        stored[name].resize(len(stored[name]) + len(rows), axis=0)
-                        stored[name][-len(rows) :] = rows
+                    for key, rows in zip(NAMES, arrays, strict=True):
+                        stored[key].resize(len(stored[key]) + len(rows), axis=0)
+                        stored[key][-len(rows) :] = rows
         except (
             OSError,
             RuntimeError,
@@ -102,20 +101,6 @@ def _write(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             path.unlink()
         raise
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[str]:
-    """A name for HDF5's library of a file to write; where this process is confined to roots, of the one that it
-    opened."""
-    if not roots.current():
-        yield str(path)
-        return
-    handle = roots.open(path, os.O_RDWR)
-    try:
-        yield f"{roots.DESCRIPTORS}/{handle}"
-    finally:
-        os.close(handle)
 
 
 def _reserve(path: Path, count: int) -> None:

@@ -122,7 +122,9 @@ def _record(event, arguments):
         for path in arguments[:2]:
             if isinstance(path, str | os.PathLike) and os.path.isabs(path):
                 head, name = os.path.split(path)
-                itself = event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir")  # a link, not what it leads to
+                # Of a link, not of what it leads to.
+                itself = event not in ("open", "os.listdir", "os.scandir", "os.truncate")
+                itself = itself or (event == "open" and bool((arguments[2] or 0) & os.O_NOFOLLOW))
                 real = os.path.join(os.path.realpath(head), name) if itself else os.path.realpath(path)
                 _opened.extend([real] * real.startswith(_watched[0]))
 

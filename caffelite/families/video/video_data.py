@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, inputs
+from ... import caffelite_pb2 as pb, inputs, roots
 from ...data.annotated import Resize
 from ...data.draws import Key, key
 from ...data.images import channels_first, channels_last, opencv
@@ -63,7 +63,12 @@ class VideoSource(TransformedSource):
 
     def _open(self) -> None:
         cv2 = opencv("VideoData")
-        self._capture, self._next = cv2.VideoCapture(self._device if self._camera else self._file), 0
+        if self._camera:
+            self._capture = cv2.VideoCapture(self._device)
+        else:
+            with roots.named(self._file) as name:
+                self._capture = cv2.VideoCapture(name)
+        self._next = 0
         if not self._capture.isOpened():
             what = f"cannot open camera {self._device}" if self._camera else f'"{self._file}" is no video'
             raise self._where.error(what, "device_id" if self._camera else "video_file")

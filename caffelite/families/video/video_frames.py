@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, inputs
+from ... import caffelite_pb2 as pb, inputs, roots
 from ...data.draws import below, key, of_sample
 from ...data.images import channels_first, opencv, resize
 from ...data.listing import list_lines, read_entries, whole_number
@@ -299,7 +299,8 @@ class VideoClipsSource(VideoFramesSource):
             inputs.check(video.folder)
         except OSError as mistake:
             raise video.where.error(f'cannot read video "{video.folder}": {inputs.reason(mistake)}') from None
-        capture = opencv("VideoClips").VideoCapture(video.folder)
+        with roots.named(video.folder) as name:
+            capture = opencv("VideoClips").VideoCapture(name)
         if not capture.isOpened():
             raise video.where.error(f'"{video.folder}" is no video')
         return capture
