@@ -210,7 +210,8 @@ class _Draft:
             for name in left:
                 remove(self.folder / name)
             if left:
-                log.warning("%s: removed, a process that was killed while it wrote %s left it", self.folder, path)
+                hidden = path.with_name(self.folder.name)
+                log.warning("%s: removed, a process that was killed while it wrote %s left it", hidden, path)
             self.new.parent.mkdir(mode=0o700)
         except BaseException:
             self.release()
@@ -345,8 +346,8 @@ def _unwritable(path: Path, mistake: OSError) -> CaffeliteError:
 
 def _remove_empty(folders: Iterable[Path]) -> None:
     for folder in folders:
-        with suppress(OSError):  # another process uses it
-            folder.rmdir()
+        with suppress(OSError, roots.Outside), roots.folder(folder.parent) as above:  # another process uses it
+            (above / folder.name).rmdir()
 
 
 # locks
