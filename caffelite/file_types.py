@@ -52,6 +52,12 @@ def file_type(data: bytes) -> FileType | None:
     return next((kind for pattern, kind in _TYPES if re.match(pattern, start, re.IGNORECASE)), None)
 
 
+def described(data: bytes) -> str | None:
+    """What a file is that was to be binary: "it is text, such as a prototxt"; None where it is no text."""
+    text = data and not re.search(rb"[\0-\x08\x0e-\x1f\x7f-\xff]", data[:_START])
+    return "it is text, such as a prototxt" if text else None
+
+
 def refuse_file(path: str | Path, but: Collection[str] = ()) -> None:
     """``refuse`` for a file that is not read yet; one that cannot be opened is not judged."""
     with contextlib.suppress(OSError), inputs.open_file(path) as file:

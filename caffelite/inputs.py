@@ -119,8 +119,12 @@ def read_text(path: str | os.PathLike, most: int = TEXT, errors: str = "strict")
     """The text of a regular file in UTF-8 or, with a byte order mark, in UTF-16; its line ends as "\\n", without the
     mark. Errors: as for `read`; UnicodeDecodeError."""
     content = read(path, most)
-    encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    return io.TextIOWrapper(io.BytesIO(content), encoding, errors).read()
+    return io.TextIOWrapper(io.BytesIO(content), encoding(content), errors).read()
+
+
+def encoding(content: bytes) -> str:
+    """The encoding of a text by the byte order mark that it may begin with."""
+    return "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
 
 
 def reason(mistake: Exception) -> str:

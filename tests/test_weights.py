@@ -151,7 +151,7 @@ def test_models_of_others_have_no_checksum(tmp_path, rng):
     ("data", "message"),
     [
         (b"", "m.caffemodel is empty"),
-        (b'name: "LeNet"\nlayer { }', "m.caffemodel is no caffemodel, or a damaged one"),
+        (b'name: "LeNet"\nlayer { }', "m.caffemodel is no caffemodel, it is text, such as a prototxt"),
         (b"\x89HDF\r\n\x1a\n" + bytes(64), "m.caffemodel as HDF5: "),
         (bytes(100), "is no caffemodel"),
         (b"\xff" * 100, "is no caffemodel"),

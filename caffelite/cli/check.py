@@ -59,11 +59,9 @@ def _many(count: int, word: str) -> str:
 def _line(where) -> str:
     if not where or not where.line:
         return ""
-    from .. import prototxt
-
     try:
         data = inputs.read(where.file, inputs.TEXT)
-        return data.decode(prototxt.encoding(data), "replace").splitlines()[where.line - 1]
+        return data.decode(inputs.encoding(data), "replace").splitlines()[where.line - 1]
     except (OSError, ValueError, IndexError):
         return ""
 

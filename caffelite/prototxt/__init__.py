@@ -4,7 +4,6 @@ from .files import (
     Document,
     Tolerate,
     decoded,
-    encoding,
     is_label_map,
     label_map,
     mistaken,
@@ -22,7 +21,6 @@ from .files import (
 __all__ = [
     "Document",
     "decoded",
-    "encoding",
     "Tolerate",
     "is_label_map",
     "label_map",

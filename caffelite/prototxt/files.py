@@ -5,7 +5,6 @@ pass, each with file:line:column. Its Locator gives the position of later errors
 layer type). It accepts the same files as Caffe's protobuf, and reads them as equal messages.
 """
 
-import codecs
 import logging
 import os
 import re
@@ -26,7 +25,6 @@ from .upgrade import upgrade_net, upgrade_solver
 
 log = logging.getLogger("caffelite")
 Tolerate = Callable[[Message, Reader], None]
-UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how the text of PowerShell's > begins
 
 
 @dataclass
@@ -116,15 +114,10 @@ def read_message(
     return parse(decoded(data, file), message_type, file, tolerate)
 
 
-def encoding(data: bytes) -> str:
-    """The encoding of a prototxt by the byte order mark that it may begin with."""
-    return "utf-16" if data.startswith(UTF16) else "utf-8-sig"
-
-
 def decoded(data: bytes, file: str) -> str:
     """The text of a prototxt in UTF-8, or in UTF-16 with the mark by which Windows shows it. In comments, which are
     skipped, other bytes become question marks. Errors: a CaffeliteError for such a byte elsewhere."""
-    if encoding(data) == "utf-16":
+    if inputs.encoding(data) == "utf-16":
         return data.decode("utf-16", "replace")
     text = without_strange_comments(data.decode("utf-8-sig", "surrogateescape"))
     if other := re.search("[\udc80-\udcff]", text):

@@ -13,10 +13,12 @@ _LEVELS = (logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)  # gl
 
 
 class _Settings:
-    """gpu: whether new nets compute on the GPU ``number``; seed: of the next net, None for a new one each time."""
+    """gpu: whether new nets compute on the GPU ``number``; strict: whether a missing one is an error; warned: whether a
+    warning was logged that it is missing; seed: of the next net, None for a new one each time."""
 
     def __init__(self) -> None:
         self.gpu, self.number = False, 0
+        self.strict, self.warned = False, False
         self.seed: int | None = None
         self.solver_count, self.solver_rank, self.multiprocess = 1, 0, False
 
@@ -29,9 +31,12 @@ def set_mode_cpu() -> None:
     _settings.gpu = False
 
 
-def set_mode_gpu() -> None:
-    """Nets that are made from now on compute on the GPU that ``set_device`` chose, GPU 0 by default."""
-    _settings.gpu = True
+def set_mode_gpu(strict: bool = False) -> None:
+    """Nets that are made from now on compute on the GPU that ``set_device`` chose, GPU 0 by default.
+
+    strict: whether a machine without a GPU is an error; else they compute on the CPU there, with one warning.
+    """
+    _settings.gpu, _settings.strict = True, strict
 
 
 def set_device(number: int) -> None:
@@ -62,15 +67,27 @@ def seeded() -> bool:
 
 
 def open_device() -> Device:
-    """The device of new nets. Errors: there is no such GPU."""
+    """The device of new nets. Errors: there is no such GPU, or none that can be used."""
     try:
-        return devices.open_device(_settings.number if _settings.gpu else None)
+        return devices.open_device(_settings.number if _settings.gpu and not _without_gpu() else None)
     except CaffeliteError as error:
         if not _settings.gpu:
             raise
         from ..devices.cuda.installation import requested_by
 
         raise requested_by(error, "set_mode_gpu", "call set_mode_cpu to run on the CPU") from None
+
+
+def _without_gpu() -> bool:
+    """Whether the machine has no GPU and the program does not insist on one."""
+    from ..devices import cuda
+
+    if _settings.strict or cuda.count() or cuda.present():
+        return False
+    if not _settings.warned:
+        _settings.warned = True
+        logger.warning("set_mode_gpu: this machine has no NVIDIA GPU; running on the CPU.")
+    return True
 
 
 def init_log(level: int = 0, stderr: bool = True) -> None:

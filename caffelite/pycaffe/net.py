@@ -352,6 +352,11 @@ class Net(NetStructure, InThreads):
         return {name: np.array(array) for name, array in arrays.items()} if self._copies_outputs else arrays
 
     def _backward(self, last: int, first: int) -> None:
+        if not self._net.compiled.backward:
+            prototxt.say_once(
+                f'net "{self._net.graph.name}" has no loss to learn from: backward computes nothing, all diffs stay 0; '
+                'write "force_backward: true" into the net, and what to start from into net.blobs[OUTPUT].diff'
+            )
         self._reshape(self._passes.selected(first, last, True))
         self._copies.send()
         for blob in self._versioned:

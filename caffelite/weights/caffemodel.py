@@ -17,7 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb, file_types, inputs
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, quoted
 from . import hdf5
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -311,8 +311,21 @@ def decode_model(data: bytes, path: str | Path, copy: bool = True) -> dict[str, 
             if blobs:
                 layers[name] = blobs
     except ValueError as error:
-        raise no_hdf5(path) or CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
+        reason = file_types.described(data) or f"or a damaged one ({error})"
+        raise no_hdf5(path) or _solverstate(path) or CaffeliteError(f"{path} is no caffemodel, {reason}") from None
+    if not layers and (error := _solverstate(path)):
+        raise error
     return layers
+
+
+def _solverstate(path: str | Path) -> CaffeliteError | None:
+    """The error for a solver state in place of its weights, by its name."""
+    path = Path(path)
+    if ".solverstate" not in path.name:
+        return None
+    model = path.with_name(path.name.replace(".solverstate", ".caffemodel"))
+    remedy = f"its weights are in {quoted(model)}" if model.exists() else "name the caffemodel beside it"
+    return CaffeliteError(f"{path} is a solverstate, no caffemodel", remedy=remedy)
 
 
 def no_hdf5(path: str | Path) -> CaffeliteError | None:
@@ -371,7 +384,7 @@ def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[Any]]:
     with hdf5.opened(data, path) as file:
         try:
             if "data" not in file:
-                raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
+                raise _solverstate(path) or CaffeliteError(f"{path} is no caffemodel: it has no group data")
             gather(file["data"], "")
         except hdf5.MISTAKES as error:
             raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None

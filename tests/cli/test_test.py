@@ -62,7 +62,7 @@ def test_mistakes(trained, call):
     result = call("test", "-model", "other.prototxt", "-weights", "run_iter_20.caffemodel")
     assert result.status == 2 and "no layer of the file is in the net; expected layers other, found value" in result.err
     result = call("test", "-model", "net.prototxt", "-weights", "net.prototxt")
-    assert result.status == 2 and "net.prototxt is no caffemodel, or a damaged one" in result.err
+    assert result.status == 2 and "net.prototxt is no caffemodel, it is text" in result.err
 
 
 def test_a_net_that_writes_files_runs_whole_batches(trained, call):

@@ -11,6 +11,7 @@ import pytest
 
 import caffelite.pycaffe as caffe
 from caffelite import caffelite_pb2 as pb
+from caffelite.devices import cuda
 from caffelite.devices.cuda import installation
 from caffelite.errors import CaffeliteError
 from caffelite.layers import REGISTRY
@@ -171,6 +172,7 @@ def test_program_that_is_missing_is_reported(capsys):
 def test_settings_choose_the_device(monkeypatch):
     opened = []
     monkeypatch.setattr(modes.devices, "open_device", lambda number: opened.append(number))
+    monkeypatch.setattr(cuda, "present", lambda: True)
     caffe.set_device(2)
     modes.open_device()
     caffe.set_mode_gpu()
@@ -187,11 +189,25 @@ def test_a_gpu_that_is_missing_names_what_requested_it(monkeypatch):
         raise CaffeliteError("-gpu: this machine has no NVIDIA GPU", remedy=installation.ON_THE_CPU)
 
     monkeypatch.setattr(modes.devices, "open_device", missing)
-    monkeypatch.setattr(modes._settings, "gpu", True)
+    caffe.set_mode_gpu(strict=True)
     with pytest.raises(CaffeliteError) as raised:
         modes.open_device()
     assert raised.value.what == "set_mode_gpu: this machine has no NVIDIA GPU"
     assert raised.value.remedy == "call set_mode_cpu to run on the CPU"
+
+
+def test_without_a_gpu_the_cpu_computes_with_one_warning(monkeypatch, caplog, write):
+    """As with `caffelite train -gpu all`. A GPU that is there and cannot be used is an error still."""
+    monkeypatch.setattr(cuda, "count", lambda: 0)
+    monkeypatch.setattr(cuda, "present", lambda: False)
+    caffe.set_device(0)
+    caffe.set_mode_gpu()
+    net = write('layer { name: "a" type: "Input" top: "a" input_param { shape { dim: 1 } } }')
+    assert [caffe.Net(net, caffe.TEST).forward()["a"].shape for _ in range(2)] == [(1,), (1,)]
+    assert caplog.messages == ["set_mode_gpu: this machine has no NVIDIA GPU; running on the CPU."]
+    monkeypatch.setattr(cuda, "present", lambda: True)
+    with pytest.raises(CaffeliteError, match="set_mode_gpu: "):
+        caffe.Net(net, caffe.TEST)
 
 
 def test_counts_and_ranks_are_kept():

@@ -5,6 +5,7 @@ import pytest
 from devices.host.backend import HostBackend
 
 import caffelite.pycaffe as caffe
+from caffelite import prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.pycaffe import modes
@@ -323,3 +324,21 @@ def test_same_numbers_on_a_gpu(net, monkeypatch):
             results.append((prob, again, back, each.params["ip"][0].diff.copy()))
         for mine, theirs in zip(*results, strict=True):
             np.testing.assert_allclose(theirs, mine, rtol=1e-3, atol=1e-5)
+
+
+def test_backward_that_computes_nothing_warns(write, caplog):
+    """As Caffe it gives zeros, but not without a word: a deploy net has no loss, and its gradients need
+    force_backward."""
+    text = """name: "no loss" layer { name: "x" type: "Input" top: "x" input_param { shape { dim: [1, 3] } } }
+        layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 2 } }"""
+    prototxt.say_once.cache_clear()
+    net = caffe.Net(write(text), caffe.TEST)
+    for _ in range(2):
+        net.forward(x=np.ones((1, 3)))
+        net.blobs["y"].diff[...] = 1
+        assert not net.backward()["x"].any() and not net.params["y"][0].diff.any()
+    assert len(caplog.messages) == 1 and 'net "no loss"' in caplog.text and '"force_backward: true"' in caplog.text
+    forced = caffe.Net(write("force_backward: true " + text), caffe.TEST)
+    forced.params["y"][0].data[...] = 1
+    forced.blobs["y"].diff[...] = 1
+    assert (forced.backward()["x"] == 2).all() and len(caplog.messages) == 1

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -56,7 +57,7 @@ def test_text_that_is_not_utf_8_is_refused(folder, train, field, value):
 )
 def test_unusual_state_names(folder, train, name):
     (folder / name).write_bytes(b"cut off")
-    with pytest.raises(CaffeliteError, match="is no solverstate, or a damaged one"):
+    with pytest.raises(CaffeliteError, match="is no solverstate, it is text"):
         train(SOLVER, resume=name)
 
 
@@ -165,3 +166,21 @@ def test_hdf5_states_with_links_are_refused(folder, train):
         other["history"] = h5py.ExternalLink("run_iter_2.solverstate.h5", "/history")
     with pytest.raises(CaffeliteError, match="link to another place"):
         snapshot.read_state(Path("bare.h5"))
+
+
+@pytest.mark.parametrize("end", ["", ".h5"])
+def test_a_caffemodel_in_place_of_a_state_names_the_state_beside_it(tmp_path, end):
+    """And a state in place of weights its caffemodel."""
+    model, state = (tmp_path / f"my run_iter_4.{kind}{end}" for kind in ("caffemodel", "solverstate"))
+    net = pb.NetParameter()
+    net.layer.add(name="ip", type="InnerProduct").blobs.add(data=[1], shape={"dim": [1]})
+    model.write_bytes(weights.encode_hdf5_net([("ip", [np.ones(1)])]) if end else net.SerializeToString())
+    with pytest.raises(CaffeliteError, match="is a caffemodel, no solverstate; to start from its weights: -weights "):
+        snapshot.read_state(model)
+    content = snapshot.State(4, "m", [])
+    state.write_bytes(snapshot.encode_hdf5_state(content) if end else pb.SolverState(iter=4).SerializeToString())
+    assert snapshot.read_state(state).iteration == 4
+    with pytest.raises(CaffeliteError, match=re.escape(f"resume from '{state}'")):
+        snapshot.read_state(model)
+    with pytest.raises(CaffeliteError, match=re.escape(f"no caffemodel; its weights are in '{model}'")):
+        weights.read_model(state)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from ... import caffelite_pb2 as pb, inputs, weights
-from ...errors import CaffeliteError
+from ... import caffelite_pb2 as pb, file_types, inputs, weights
+from ...errors import CaffeliteError, quoted
 from ...weights import hdf5
 from . import atomic_files
 
@@ -160,12 +160,28 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
         head = pb.SolverState.FromString(b"".join(rest))
         inputs.check_text(head)
     except (ValueError, DecodeError) as error:
-        raise weights.no_hdf5(path) or CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
+        reason = file_types.described(data) or f"or a damaged one ({error})"
+        raise weights.no_hdf5(path) or CaffeliteError(f"{path} is no solverstate, {reason}") from None
     if not head.HasField("iter") or head.iter < 0:
-        raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+        raise _no_state(data, path)
     plateau = (head.minimum_loss, head.iter_last_event) if head.HasField("minimum_loss") else None
     resume, run = (getattr(head, name) if head.HasField(name) else None for name in ("resume", "run"))
     return State(head.iter, head.learned_net, history, head.current_step, resume, plateau, run, head.model_digest)
+
+
+def _no_state(data: bytes, path: Path) -> CaffeliteError:
+    """The error for a message without an iteration. Of a caffemodel it names the state that lies beside it."""
+    if ".caffemodel" not in path.name and not any(number == 100 for number, *_ in weights.fields(memoryview(data))):
+        return CaffeliteError(f"{path} is no solverstate: it has no iteration")
+    return _caffemodel(path)
+
+
+def _caffemodel(path: Path) -> CaffeliteError:
+    """The error for a caffemodel in place of a state: the remedy names the state beside it, or -weights."""
+    state = path.with_name(path.name.replace(".caffemodel", ".solverstate"))
+    there = state != path and state.exists()
+    remedy = f"resume from {quoted(state)}" if there else f"to start from its weights: -weights {quoted(path)}"
+    return CaffeliteError(f"{path} is a caffemodel, no solverstate", remedy=remedy)
 
 
 def _decode_hdf5_state(data: bytes, path: Path) -> State:
@@ -175,7 +191,8 @@ def _decode_hdf5_state(data: bytes, path: Path) -> State:
         try:
             members: dict[str, Any] = dict(hdf5.members(file))
             if "iter" not in members:
-                raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+                what = f"{path} is no solverstate: it has no iteration"
+                raise _caffemodel(path) if "data" in members else CaffeliteError(what)
             blobs: dict[str, Any] = dict(hdf5.members(members["history"])) if "history" in members else {}
             history = [hdf5.values(blobs[str(i)], len(data)) for i in range(len(blobs))]
             model = str(members["learned_net"].asstr()[()]) if "learned_net" in members else ""
