@@ -169,7 +169,7 @@ def test_hdf5_states_with_links_are_refused(folder, train):
 
 
 @pytest.mark.parametrize("end", ["", ".h5"])
-def test_a_caffemodel_in_place_of_a_state_names_the_state_beside_it(tmp_path, end):
+def test_a_caffemodel_in_place_of_a_state_names_the_state(tmp_path, end):
     """And a state in place of weights its caffemodel."""
     model, state = (tmp_path / f"my run_iter_4.{kind}{end}" for kind in ("caffemodel", "solverstate"))
     net = pb.NetParameter()
