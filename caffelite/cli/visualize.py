@@ -223,6 +223,19 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
     options.write_picture(out, pictures.points(points, collected.labels, names, form, title))
 
 
+def _models(path: Path) -> list[Path]:
+    """The models of the snapshots of a run folder, or the one that is named. Errors: the run has none."""
+    from ..runs import snapshots
+
+    if not path.is_dir():
+        return [path]
+    models = [model for _, model in snapshots.models(path)]
+    if not models:
+        expected, remedy = f"{snapshots.prefix(path)}_iter_N.caffemodel", "set snapshot, or name the caffemodels"
+        raise CaffeliteError(f"no snapshots of {path}", expected=expected, remedy=remedy)
+    return models
+
+
 @visualize.command(short_help="Histograms of parameters over snapshots")
 @click.argument("snapshots", nargs=-1, required=True, metavar="RUN|CAFFEMODEL...")
 @click.option("--layer", "layers", multiple=True, metavar="NAME", help="Only this layer; repeatable. Default: all.")
@@ -241,7 +254,8 @@ def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, o
     from ..visualize import pictures, snapshots as records
 
     form = options.picture_form(out, "pdf")
-    read = records.load_snapshots(records.find(snapshots))
+    paths = [path for name in snapshots for path in _models(Path(name))]
+    read = records.load_snapshots(records.in_order(paths))
     histories = records.parameter_history(read, layers, blob)
     what = ("weights", "biases")[blob] if blob < 2 else f"parameter {blob}"
     options.write_picture(out, pictures.histograms(histories, form, f"{what} in {len(read)} snapshots, by iteration"))

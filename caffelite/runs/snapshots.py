@@ -1,6 +1,7 @@
 """The snapshots of a run, found from its folder."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,13 +52,39 @@ def find(folder: Path) -> list[Snapshot]:
     snapshots = []
     for start_of_names in dict.fromkeys([start, folder.resolve() / start.name]):
         for iteration, state in snapshot.states(start_of_names):
-            run = snapshot.run_of(state)
-            if run and ids and run not in ids:
+            if not _belongs(state, ids):
                 continue
             model = snapshot.names(str(start_of_names), iteration, state.suffix == ".h5")[0]
             size = sum(path.stat().st_size for path in (state, model) if path.exists())
             snapshots.append(Snapshot(iteration, state, model if model.exists() else None, size))
     return sorted(snapshots, key=lambda each: each.iteration, reverse=True)
+
+
+def models(folder: Path) -> Iterator[tuple[int, Path]]:
+    """(iteration, path) of the models of a run, the latest first: those with a state or without one, that a later run
+    moved into the run's folder, or that lie beside it, where folder and snapshots were moved together.
+
+    Models of another run under the same prefix are left out. Errors: as for ``prefix``.
+    """
+    start, ids, whole = prefix(folder), _ids(folder), folder.resolve()
+    starts = dict.fromkeys([start, whole / start.name, whole.parent / start.name])
+    for one in starts:
+        roots.check(one)
+    every = {path: iteration for one in starts for iteration, path in snapshot.models(one)}
+    for path, iteration in sorted(every.items(), key=lambda item: item[1], reverse=True):
+        if not path.is_symlink() and _belongs(path, ids):
+            yield iteration, path
+
+
+def newest_model(folder: Path) -> Path | None:
+    """The model of a run's latest snapshot; None where it has none. Errors: as for ``prefix``."""
+    return next((path for _, path in models(folder)), None)
+
+
+def _belongs(path: Path, ids: set[str]) -> bool:
+    """Whether a run with these ids wrote a file, as far as both say it."""
+    run = snapshot.run_of(path)
+    return not run or not ids or run in ids
 
 
 def _ids(folder: Path) -> set[str]:

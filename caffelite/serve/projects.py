@@ -1,6 +1,5 @@
 """What a new run can start from: databases, nets, trained runs; and the jobs that make its project."""
 
-import glob
 import re
 import shlex
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError
-from ..runs import folder as files, limits, registry
+from ..runs import folder as files, limits, registry, snapshots
 from ..runs.queue import edit
 from ..runs.queue.job import Job
 from ..scaffold.presets import PRESETS
@@ -65,11 +64,9 @@ def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
 def newest_model(config: ServeConfig, status: registry.RunStatus) -> Path | None:
     """The newest caffemodel of a run; None where it has none below the roots."""
     try:
-        prefix = prototxt.read_solver(status.folder / files.SOLVER).message.snapshot_prefix
-        start = config.resolve(str(Path(status.working_directory or ".") / prefix))
-        every = start.parent.glob(f"{glob.escape(start.name)}_iter_*.caffemodel")
-        models = [path for path in every if not path.is_symlink()]
-        return max(models, key=lambda path: path.stat().st_mtime, default=None)
+        config.resolve(str(snapshots.prefix(status.folder).parent))
+        model = snapshots.newest_model(status.folder)
+        return model and config.resolve(str(model))
     except (CaffeliteError, OSError, ValueError):
         return None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import prototxt, roots, stored, weights
+from .. import weights
 from ..errors import CaffeliteError, did_you_mean
 
 ITERATION = re.compile(r"_iter_(\d+)\.caffemodel(\.h5)?$")
@@ -21,9 +21,8 @@ class Snapshot:
     blobs: dict[str, list[np.ndarray]]
 
 
-def find(names: Sequence[str]) -> list[Path]:
-    """The caffemodels of snapshots in order of iterations: of a run folder, or those that are named. Errors: none."""
-    paths = [path for name in names for path in (_of_run(Path(name)) if Path(name).is_dir() else [Path(name)])]
+def in_order(paths: Sequence[Path]) -> list[Path]:
+    """The caffemodels of snapshots in order of iterations. Errors: the name of one has no iteration."""
     if wrong := next((path for path in paths if not ITERATION.search(path.name)), None):
         raise CaffeliteError(f"{wrong} is no snapshot", expected="a run folder, or files NAME_iter_N.caffemodel")
     return sorted(paths, key=_iteration)
@@ -32,25 +31,6 @@ def find(names: Sequence[str]) -> list[Path]:
 def _iteration(path: Path) -> int:
     match = ITERATION.search(path.name)
     return int(match[1]) if match else 0
-
-
-def _of_run(folder: Path) -> list[Path]:
-    """The snapshots of the run in a folder, next to which they usually are."""
-    try:
-        solver = prototxt.read_solver(folder / "solver.prototxt").message
-        sessions = stored.load(folder / "run.json", {"sessions": [{"folder": str}]})["sessions"]
-        start = Path(sessions[-1]["folder"]) / solver.snapshot_prefix
-    except (CaffeliteError, IndexError):
-        what = f"{folder} is not the folder of a run"
-        raise CaffeliteError(what, expected="one that caffelite train wrote") from None
-    starts = [start, folder.parent / folder.name.removesuffix("_run")]
-    for each in starts:
-        roots.check(each)
-        snapshots = [p for p in each.parent.glob(f"{each.name}_iter_*.caffemodel*") if ITERATION.search(p.name)]
-        if snapshots:
-            return snapshots
-    remedy = "set snapshot in the solver, or name the caffemodels"
-    raise CaffeliteError(f"no snapshots of {folder}", expected=f"{start}_iter_N.caffemodel", remedy=remedy)
 
 
 def load_snapshots(paths: Sequence[Path]) -> list[Snapshot]:

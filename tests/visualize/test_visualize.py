@@ -4,6 +4,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -165,7 +166,7 @@ def test_projections(folder):
 
 
 def test_snapshots_of_a_run_are_in_order(folder):
-    paths = snapshots.find(["net_iter_12.caffemodel", "net_iter_3.caffemodel"])
+    paths = snapshots.in_order([Path("net_iter_12.caffemodel"), Path("net_iter_3.caffemodel")])
     assert [path.name for path in paths] == ["net_iter_3.caffemodel", "net_iter_12.caffemodel"]
     actual = snapshots.parameter_history(snapshots.load_snapshots(paths), ["ip"], 1)
     assert [(at, values.shape) for at, values in actual["ip"]] == [(3, (3,)), (12, (3,))]

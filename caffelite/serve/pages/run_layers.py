@@ -174,10 +174,11 @@ def _table(graph: Graph, guessed: list[str]) -> dict[str, Any]:
 def _models(config: ServeConfig, folder: Path) -> list[Path]:
     """The models of the run's snapshots that are below the roots, the earliest first."""
     try:
-        models = [each.model for each in reversed(snapshots.find(folder)) if each.model]
+        config.resolve(str(snapshots.prefix(folder).parent))
+        models = [path for _, path in snapshots.models(folder)]
     except CaffeliteError:
         return []
-    return [config.resolve(str(path)) for path in models]
+    return [config.resolve(str(path)) for path in reversed(models)]
 
 
 def _required_models(request: Request) -> list[Path]:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from ... import inputs, roots
 from ...errors import CaffeliteError, printable, reporting
-from ...runs import folder as files, registry
+from ...runs import folder as files, registry, snapshots
 from ...runs.queue.job import new_id
 from ...zoo import trained
 from .. import catalog, nets, page, projects, work
@@ -82,13 +82,12 @@ def _hierarchy_beside(config: ServeConfig, net: str) -> str:
 
 def deploy_command(config: ServeConfig, run: str) -> list[str]:
     """The command that makes the deploy net of a run with its newest snapshot. Errors: it has no snapshot."""
-    from ...visualize import snapshots
-
     folder = config.resolve(run)
-    models = [path for path in snapshots.find([str(folder)]) if path.suffix == ".caffemodel"]
-    if not models:
+    config.resolve(str(snapshots.prefix(folder).parent))
+    model = snapshots.newest_model(folder)
+    if model is None:
         raise CaffeliteError("the run has no snapshot yet", remedy="wait for one, or take one on its page")
-    newest = config.resolve(str(models[-1]))
+    newest = config.resolve(str(model))
     nets.read(config, folder / files.NET)
     words = ["deploy", "--model", str(folder / files.NET), "--weights", str(newest)]
     return [*words, "--out", str(folder / DEPLOY), "--force"]

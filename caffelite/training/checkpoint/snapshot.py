@@ -278,6 +278,11 @@ def states(prefix: str | Path) -> list[tuple[int, Path]]:
     return _numbered(Path(prefix).parent, Path(prefix).name, ".solverstate", ".solverstate.h5")
 
 
+def models(prefix: str | Path) -> list[tuple[int, Path]]:
+    """(iteration, path) of the models with a prefix in either format, the latest first."""
+    return _numbered(Path(prefix).parent, Path(prefix).name, ".caffemodel", ".caffemodel.h5")
+
+
 def _numbered(folder: Path, start: str, *ends: str) -> list[tuple[int, Path]]:
     states = []
     for end in ends:
