@@ -78,6 +78,36 @@ def test_all_layers_of_a_name_or_one_of_them():
     assert [layer.data_param.batch_size for layer in net("data[1].data_param.batch_size=9").message.layer[:2]] == [4, 9]
 
 
+def test_layers_of_one_phase():
+    def batches(*texts):
+        return [layer.data_param.batch_size for layer in net(*texts).message.layer[:2]]
+
+    assert batches("train:data.data_param.batch_size=6") == [6, 5]
+    assert batches("test:data.data_param.batch_size=6") == [4, 6]
+    with pytest.raises(CaffeliteError, match='layer "res2.a" belongs to both phases; write res2.a.clip_param.max'):
+        net("train:res2.a.clip_param.max=2")
+    with pytest.raises(CaffeliteError, match='no layer is called "dat"; .*did you mean "data"'):
+        net("train:dat.data_param.batch_size=6")
+
+
+@pytest.mark.parametrize(
+    "texts, iterations, said",
+    [
+        (["data.data_param.batch_size=10"], 6, "they run 6 batches of 10; train:data.data_param.batch_size=10 leaves"),
+        (["data.data_param.batch_size=7"], 9, "they run 9 batches of 7, 63 in place of 60 samples"),
+        (["train:data.data_param.batch_size=10"], 12, ""),
+        (["data.data_param.batch_size=10", "test_iter=3"], 12, ""),
+        (["data.data_param.batch_size=5"], 12, ""),
+    ],
+)
+def test_tests_read_as_many_samples_as_before(texts, iterations, said, caplog):
+    document = prototxt.parse(NET, pb.NetParameter, "n.prototxt")
+    spec = SimpleNamespace(message=document.message, locate=document.locate, iterations=12)
+    Overrides(texts).nets([spec])
+    assert spec.iterations == iterations
+    assert said in caplog.text if said else not caplog.text
+
+
 @pytest.mark.parametrize(
     "text, message",
     [

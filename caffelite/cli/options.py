@@ -224,7 +224,8 @@ set_layers = click.option(
     "set_fields",
     multiple=True,
     metavar="LAYER.FIELD=VALUE",
-    help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; repeatable.",
+    help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; train: or test: before it "
+    "chooses one phase; repeatable.",
 )
 split = click.option(
     "--split",

@@ -21,6 +21,7 @@ def train(run: dict[str, Any], phase: str | None) -> None:
       caffelite train -solver solvers/lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate
       caffelite train -solver solvers/lenet_solver.prototxt -resume auto
       caffelite train -solver solvers/lenet_solver.prototxt -set base_lr=0.02 -set conv1.convolution_param.num_output=32
+      caffelite train -solver solvers/lenet_solver.prototxt -set train:mnist.data_param.batch_size=128
     """
     if phase and phase.upper() != "TRAIN":
         raise click.UsageError("-phase TEST does not train; use caffelite test")

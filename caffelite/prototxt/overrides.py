@@ -9,12 +9,13 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Mistakes, Where, did_you_mean, moved_paths
-from . import Document
+from . import Document, say_once
 from .textformat import Reader
 from .textformat.values import fields_of, meant
 
 STEP = re.compile(r"(\w+)(?:\[(\d{1,18})\])?")
 FORM = "FIELD=VALUE, or LAYER.FIELD=VALUE"
+PHASES = {"train": pb.TRAIN, "test": pb.TEST}
 
 
 class OptionLocator(Locator):
@@ -46,8 +47,8 @@ class Overrides:
     A text is PATH=VALUE. The path's first word is a field of the solver or the name of a layer, of which every one of
     that name changes; ``name[1]`` is the second of them. Elements of repeated fields count from 0: ``stepvalue[1]``,
     ``conv1.param[0].lr_mult``; without a number the value, ``8`` or ``[8, 16]``, takes the place of all. Text needs no
-    quotes; an empty value unsets a field. Errors: a path that leads to no field, a value that its field cannot take.
-    """
+    quotes; an empty value unsets a field. Before the name of a layer, ``train:`` or ``test:`` chooses the layers of
+    that phase alone. Errors: a path that leads to no field, a value that its field cannot take."""
 
     def __init__(self, texts: Iterable[str] = ()):
         self.layers: list[tuple[str, str]] = []  # (text, path) of those that go to the nets
@@ -68,8 +69,9 @@ class Overrides:
         return self._changed(document, [(text, path, ()) for text, path in self.own])
 
     def nets(self, specs: Iterable[Any]) -> None:
-        """Sets fields of layers in objects with ``message`` and ``locate`` (nets.NetSpec). Errors: a layer that none
-        of them has."""
+        """Sets fields of layers in objects with ``message`` and ``locate`` (nets.NetSpec). Where that changes the batch
+        of a test, the number of its batches (``iterations``) changes too, so that tests read as many samples as before,
+        unless test_iter is set. Errors: a layer that none of them has."""
         specs = list(specs)
         matched: set[str] = set()
         names: dict[str, None] = {}  # of layers, in their order
@@ -81,11 +83,13 @@ class Overrides:
                 changes += [(text, rest, ("layer", i)) for i, rest in indices]
             names |= dict.fromkeys([layer.name for layer in spec.message.layer])
             changed = self._changed(Document(spec.message, spec.locate), changes)
+            if getattr(spec, "iterations", 0) and not any(path.startswith("test_iter") for _, path in self.own):
+                spec.iterations = _as_many_samples(spec, changed.message, changes)
             spec.message, spec.locate = changed.message, changed.locate
         mistakes = Collector()
         for text, path in self.layers:
             if text not in matched:
-                word = path.split(".")[0]
+                word = path.split(".")[0].rpartition(":")[2]
                 known = [*names, *pb.SolverParameter.DESCRIPTOR.fields_by_name]
                 what = f'-set {text}: no layer is called "{word}"'
                 mistakes.add(CaffeliteError(what, expected=FORM, remedy=did_you_mean(word, known)))
@@ -119,6 +123,46 @@ class Overrides:
 
 
 def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
+    """(place, rest of the path) of the layers that a path begins with, those of a phase where it is named first.
+    Errors: the layer belongs to both phases."""
+    before, colon, rest = path.partition(":")
+    if (indices := _named(net, path)) or not colon or before not in PHASES:
+        return indices
+    indices = _named(net, rest)
+    chosen = [(i, end) for i, end in indices if _phases(net.layer[i]) == {PHASES[before]}]
+    if indices and all(len(_phases(net.layer[i])) > 1 for i, _ in indices):
+        what = f'-set {path}: layer "{net.layer[indices[0][0]].name}" belongs to both phases'
+        raise CaffeliteError(what, remedy=f"write {rest}")
+    return chosen
+
+
+def _phases(layer: pb.LayerParameter) -> set[int]:
+    """The phases that the rules of a layer permit, whatever its levels and stages."""
+    both = {pb.TRAIN, pb.TEST}
+    if layer.include:
+        return set().union(*({rule.phase} if rule.HasField("phase") else both for rule in layer.include))
+    whole = [rule.phase for rule in layer.exclude if [field.name for field, _ in rule.ListFields()] == ["phase"]]
+    return both - set(whole)
+
+
+def _as_many_samples(spec: Any, changed: pb.NetParameter, changes: Iterable[tuple[str, str, tuple]]) -> int:
+    """The batches of a test that read as many samples as before some changes."""
+    count: int = spec.iterations
+    for text, path, (_, i) in changes:
+        field, _, last = path.rpartition(".")
+        if last != "batch_size" or pb.TEST not in _phases(changed.layer[i]):
+            continue
+        old, new = (getattr(getattr(net.layer[i], field), last) for net in (spec.message, changed))
+        if old and new and old != new:
+            samples = spec.iterations * old
+            count = -(-samples // new)
+            note = "" if samples == count * new else f", {count * new} in place of {samples} samples"
+            what = f"-set {text} changes the batch of tests, too: they run {count} batches of {new}{note}"
+            say_once(what if text.partition(":")[0] in PHASES else f"{what}; train:{text} leaves them")
+    return count
+
+
+def _named(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
     """(place, rest of the path) of the layers that a path begins with; names may hold dots, the longest counts."""
     best, paths = -1, []
     for name in {layer.name for layer in net.layer if layer.name}:

@@ -67,6 +67,7 @@ def solver(
         copy.test_net_param.extend(nets[1:])
     copy.train_state.CopyFrom(train.state)
     copy.test_state.extend(spec.state for spec in tests)
+    copy.test_iter[:] = [spec.iterations for spec in tests]
     copy.random_seed = seed
     copy.ClearField("more_device_id")
     copy.solver_mode = pb.SolverParameter.CPU if gpu is None else pb.SolverParameter.GPU
