@@ -1,6 +1,7 @@
 """caffelite import"""
 
 import logging
+from functools import partial
 from pathlib import Path
 
 import click
@@ -40,7 +41,8 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
     """
     start()
     from .. import caffelite_pb2 as pb, prototxt, weights as caffemodels
-    from ..export.conversion import convert, read_tensors
+    from ..export.conversion import read_tensors
+    from ..export.rounding import FLOOR, convert_explained
     from ..layers.base import unknown_types
     from ..net import graph
     from ..training import nets
@@ -52,12 +54,15 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
     chosen = {layer: module for layer, _, module in (pair.partition("=") for pair in pairs)}
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     state = nets.state(pb.TEST, document.message, None, level, stage)
-    built = graph.build(document.message, state, document.locate)
-    converted = convert(built, read_tensors(weights), chosen)
+    build = partial(graph.build, state=state, locate=document.locate)
+    built, converted, poolings = convert_explained(document.message, build, read_tensors(weights), chosen)
     blobs = [(node.layer.spec, converted.blobs[node.name]) for node in built.nodes if node.name in converted.blobs]
     write(out, caffemodels.sealed(caffemodels.encode_net(document.message, blobs)))
     for layer, module in converted.pairs:
         log.info("%s: %s", layer, module)
     if converted.unused:
         log.warning("No layer takes %s", ", ".join(converted.unused))
+    if poolings:
+        text = "Pooling %s rounds its size up, PyTorch's rounds it down unless it has ceil_mode; then set %s"
+        log.warning(text, ", ".join(poolings), FLOOR)
     log.info("Wrote %s: %d layers", out, len(converted.pairs))

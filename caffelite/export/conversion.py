@@ -255,6 +255,8 @@ def convert(graph: Graph, tensors: Tensors, chosen: Mapping[str, str]) -> Conver
     CaffeliteError for a layer without a module, shapes that differ, or layers or modules that could be exchanged.
     """
     units, modules = _units(graph), _modules(tensors)
+    if isinstance(tensors, onnx_weights.OnnxTensors) and not any(module.normalizes for module in modules.values()):
+        _refuse_folded(units)
     for layer, module in chosen.items():
         _known(layer, [unit.name for unit in units], "layer")
         _known(module, modules, "module")
@@ -280,6 +282,18 @@ def convert(graph: Graph, tensors: Tensors, chosen: Mapping[str, str]) -> Conver
         blobs |= _blobs(unit, modules[names[unit.name]])
     unused = [name for name in modules if name not in names.values()]
     return Converted(blobs, [(unit.name, names[unit.name]) for unit in units], unused)
+
+
+def _refuse_folded(units: Sequence[Unit]) -> None:
+    """Errors: layers of BatchNorm, where an ONNX file has none."""
+    layers = [unit.name for unit in units if unit.normalizes]
+    if layers:
+        raise CaffeliteError(
+            f"the ONNX file has no BatchNorm: the exporter has folded it into the weights before it; the net has "
+            f"{', '.join(layers[:4])}{' and others' * (len(layers) > 4)}",
+            remedy="take the net without BatchNorm and Scale, and with bias_term: true before them; or export with "
+            "do_constant_folding=False and training=TrainingMode.PRESERVE; or import the .pth",
+        )
 
 
 def _known(name: str, names: Sequence[str] | Mapping[str, Module], what: str) -> None:

@@ -370,3 +370,60 @@ def test_names_of_torchvision_and_timm(name, modules, bias, pairs, form):
     converted = convert(built, tensors, chosen)
     assert not converted.unused and len(converted.pairs) == len(modules)
     assert pairs.items() <= dict(converted.pairs).items()
+
+
+ROUNDED = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } } }
+layer { name: "conv1" type: "Convolution" bottom: "data" top: "conv1"
+  convolution_param { num_output: 4 kernel_size: 3 pad: 1 bias_term: false } }
+layer { name: "pool" type: "Pooling" bottom: "conv1" top: "pool"
+  pooling_param { pool: MAX kernel_size: 3 stride: 2 pad: 1 } }
+"""
+FC = 'layer { name: "fc" type: "InnerProduct" bottom: "pool" top: "fc" inner_product_param { num_output: 5 } }\n'
+GLOBAL = """layer { name: "gap" type: "Pooling" bottom: "pool" top: "gap"
+  pooling_param { pool: AVE global_pooling: true } }
+layer { name: "fc" type: "InnerProduct" bottom: "gap" top: "fc" inner_product_param { num_output: 5 } }
+"""
+
+
+def test_a_pooling_that_rounds_up_is_named(tmp_path, in_tmp_path, call):
+    """PyTorch rounds down: a shape shows it, or, above a global pooling, nothing but other scores."""
+    tensors = {"conv1.weight": np.ones((4, 3, 3, 3), "f4"), "fc.bias": np.zeros(5, "f4")}
+    wide = {**tensors, "fc.weight": np.zeros((5, 4 * 8 * 8), "f4")}
+    result = imported(tmp_path, call, ROUNDED + FC, wide).refused
+    assert 'pooling "pool" rounds down' in result.err and "round_mode: FLOOR" in result.err
+    down = ROUNDED.replace("stride: 2", "stride: 2 round_mode: FLOOR")
+    result = imported(tmp_path, call, down + FC, wide).ok
+    assert "FLOOR" not in result.err
+    narrow = {**tensors, "fc.weight": np.zeros((5, 4), "f4")}
+    result = imported(tmp_path, call, ROUNDED + GLOBAL, narrow).ok
+    assert "Pooling pool rounds its size up" in result.err and "round_mode: FLOOR" in result.err
+    assert "FLOOR" not in imported(tmp_path, call, down + GLOBAL, narrow).ok.err
+    other = imported(tmp_path, call, ROUNDED + FC, {**wide, "fc.weight": np.zeros((5, 7), "f4")}).refused
+    assert "FLOOR" not in other.err, "another fault than that of rounding"
+
+
+def test_an_onnx_net_with_folded_batch_norms_is_named(tmp_path, in_tmp_path, call):
+    """As torch.onnx.export writes them: the convolution before has their factor and a bias."""
+    onnx = pytest.importorskip("onnx")
+    rng = np.random.default_rng(1)
+    values = {"c.weight": rng.random((4, 3, 3, 3)), "c.bias": rng.random(4)}
+    initializers = [onnx.numpy_helper.from_array(value.astype("f4"), name) for name, value in values.items()]
+    node = onnx.helper.make_node("Conv", ["x", *values], ["y"], name="/conv1/Conv", pads=[1, 1, 1, 1])
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, channels, 16, 16])
+        for name, channels in (("x", 3), ("y", 4))
+    )
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y], initializers)), "folded.onnx")
+    data, conv = ROUNDED.split("layer { name")[1:3]
+    norm = 'layer { name: "bn" type: "BatchNorm" bottom: "conv1" top: "conv1" }\n'
+    norm += 'layer { name: "s" type: "Scale" bottom: "conv1" top: "conv1" scale_param { bias_term: true } }\n'
+    (tmp_path / "net.prototxt").write_text(f"layer {{ name{data}layer {{ name{conv}{norm}")
+    words = "import folded.onnx -model net.prototxt -out net.caffemodel"
+    result = call(words).refused
+    assert "has no BatchNorm" in result.err and "bias_term: true" in result.err and ".pth" in result.err
+    assert not (tmp_path / "net.caffemodel").exists()
+    text = f"layer {{ name{data}layer {{ name{conv}".replace("bias_term: false", "")
+    (tmp_path / "net.prototxt").write_text(text)
+    assert call(words).status == 0
+    np.testing.assert_array_equal(weights.read_model("net.caffemodel")["conv1"][1], values["c.bias"].astype("f4"))
