@@ -5,21 +5,21 @@ from pathlib import Path
 
 import click
 
-from . import options
-from .imaging import GflagsCommand
+from . import imaging, options
 from .logs import start
 
 log = logging.getLogger("caffelite")
 
 
-@click.command(cls=GflagsCommand, short_help="Compute the mean image of a database")
+@click.command(cls=imaging.GflagsCommand, short_help="Compute the mean image of a database")
 @click.argument("db", metavar="INPUT_DB", type=click.Path(path_type=Path))
 @click.argument("mean", metavar="[OUTPUT_FILE]", required=False, type=click.Path(path_type=Path))
 @options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Kind of database. Default: what INPUT_DB is.")
+@imaging.meaning_options
 @click.option("--force", is_flag=True, help="Replace OUTPUT_FILE where it exists.")
-def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: bool) -> None:
+def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: bool, **meaning) -> None:
     """Computes the mean image of INPUT_DB: writes it to OUTPUT_FILE, for mean_file, and logs it by channel, for
-    mean_value.
+    mean_value. The options say what records that are image files mean, as transform_param does.
 
     \b
     Example:
@@ -31,7 +31,7 @@ def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: 
     from ..data.writers import write_mean
 
     check_free([mean] if mean else [], force)
-    result = compute_mean(db, progress=True, backend=backend)
+    result = compute_mean(db, progress=True, backend=backend, decoder=imaging.decoder(None, **meaning))
     log.info("Processed %d files.", result.count)
     if mean:
         write_mean(mean, result.image, force=force)

@@ -7,12 +7,39 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
-from .options import Whole, count_option
+from .options import FiniteRange, Whole, choice_option, count_option
 from .output import say
 
 REMEDY = "repair or remove it, or skip such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 _SIDE: dict[str, Any] = {"type": Whole(min=0), "default": 0, "metavar": "N"}
+# What a file means, as the fields of transform_param with these names
+_MEANING = (
+    choice_option(
+        "--opacity",
+        choices=["drop", "on_white", "on_black"],
+        help="What the opacity of an image becomes: its colors are stored alone, or on white or black.",
+        default="drop",
+        case_sensitive=False,
+    ),
+    choice_option(
+        "--orientation",
+        choices=["turn", "as_stored"],
+        help="Whether images are turned as their EXIF says.",
+        default="turn",
+        case_sensitive=False,
+    ),
+    choice_option(
+        "--depth",
+        choices=["high_byte", "stretch"],
+        help="How values of 16 bits become bytes: by their high byte, or so that -depth_low becomes 0 and -depth_high "
+        "255; by default the least and the greatest value of each image.",
+        default="high_byte",
+        case_sensitive=False,
+    ),
+    click.option("--depth_low", type=FiniteRange(), metavar="VALUE", help="See -depth."),
+    click.option("--depth_high", type=FiniteRange(), metavar="VALUE", help="See -depth."),
+)
 _OPTIONS = (
     click.option("--gray", is_flag=True, help="One channel, gray, instead of three: blue, green, red."),
     click.option("--resize_width", **_SIDE, help="Width to resize images to, with -resize_height."),
@@ -59,16 +86,33 @@ def _switch(arg: str, switches: set[str], ctx: click.Context) -> list[str]:
 
 def options(command: Callable) -> Callable:
     """Gives a command the options of `recipe` and of `convert`."""
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_OPTIONS, *_MEANING)):
         command = option(command)
     return command
 
 
-def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, encode_type: str):
+def meaning_options(command: Callable) -> Callable:
+    """Gives a command the options of `decoder`."""
+    for option in reversed(_MEANING):
+        command = option(command)
+    return command
+
+
+def decoder(color: bool | None, opacity: str, orientation: str, depth: str, depth_low: float, depth_high: float):
+    """How the options want an image file decoded. Errors: options that contradict each other."""
+    from .. import caffelite_pb2 as pb
+    from ..data.pictures import Decoder
+    from ..errors import Locator
+
+    words = {"opacity": opacity.upper(), "orientation": orientation.upper(), "depth": depth.upper()}
+    param = pb.TransformationParameter(**words, depth_low=depth_low, depth_high=depth_high)
+    return Decoder.of(param, color, Locator("the options"))
+
+
+def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, encode_type: str, **meaning: Any):
     """How the options want an image stored. Errors: one side of a size without the other; images too large."""
     from ..data.convert import Recipe
     from ..data.images import MOST_PIXELS
-    from ..data.pictures import Decoder
 
     if bool(resize_width) != bool(resize_height):
         missing, present = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
@@ -77,7 +121,7 @@ def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, enc
         what, size = "-resize_height and -resize_width make images too large", f"{resize_height}×{resize_width}"
         raise CaffeliteError(what, expected=f"at most {MOST_PIXELS} pixels", found=size)
     encoding = encode_type.removeprefix(".") if encoded or encode_type else None
-    return Recipe(Decoder(not gray), resize_height, resize_width, encoding)
+    return Recipe(decoder(not gray, **meaning), resize_height, resize_width, encoding)
 
 
 def report(path: Path, done) -> None:
@@ -103,6 +147,9 @@ def report(path: Path, done) -> None:
             "transform_param",
             err=True,
         )
+    for one in done.proposals:
+        words = (f"-{name}={value.lower()}" for name, value in (each.split(": ") for each in one.lines))
+        say(f"  {one.what}; give {' '.join(words)}, and set {one.text} in transform_param", err=True)
     report_left_out(done.skipped)
 
 

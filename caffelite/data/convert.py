@@ -5,6 +5,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,10 +20,12 @@ from .drafts import final
 from .images import channels_last, opencv, resize
 from .listing import Listed, remedy_of_missing
 from .pictures import Decoder, decode
+from .proposals import Proposal, proposals
 from .writers import write_records
 
 IMAGES_PER_TASK = 32
 TASKS_AHEAD = 4  # for each thread
+PROPOSED = 100  # images that settings are proposed by
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -81,12 +84,13 @@ class Recipe:
 
 @dataclass
 class Converted:
-    """What became of a list of images: how many were written, which were not and why, and how many have each shape
-    C×H×W."""
+    """What became of a list of images: how many were written, which were not and why, how many have each shape C×H×W,
+    and settings that suit the pictures better than those of a decoder without any."""
 
     written: int = 0
     skipped: list[str] = field(default_factory=list)
     shapes: Counter = field(default_factory=Counter)
+    proposals: list[Proposal] = field(default_factory=list)
 
 
 def convert(
@@ -144,7 +148,16 @@ def convert(
         if done.skipped and not done.shapes:
             raise Where(str(final(path))).error("none of the images can be read", found=done.skipped[0]) from mistake
         raise
+    if recipe.decoder == Decoder(recipe.decoder.color):
+        done.proposals = proposals(_some(images, read), pb.TransformationParameter())
     return done
+
+
+def _some(images: Sequence[Listed], read: Callable[[str], bytes]) -> Iterator[bytes]:
+    """The files of at most PROPOSED images, evenly over all."""
+    for image in images[:: -(-len(images) // PROPOSED)]:
+        with suppress(OSError):
+            yield read(image.name)
 
 
 def reader(root: str) -> Callable[[str], bytes]:

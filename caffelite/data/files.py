@@ -137,6 +137,8 @@ class Shards(Pictures):
                     self._parts.append((archive_index, name, offset, count))
             if not labels:
                 raise Where(_text(archives[0])).error("no samples in any archive")
+            if cache:
+                self.nearby = sum(part[0] == self._parts[0][0] for part in self._parts)
             super().__init__(labels, decoder, size)
 
     def _index(self, archive_index: int) -> list[tuple[int, str, int, int]]:

@@ -172,6 +172,13 @@ def gray_key(content: bytes) -> int | None:
     return int.from_bytes(content[start : start + 2], "big") * (255 // ((1 << bits) - 1) if bits < 8 else 1)
 
 
+def is_plain(content: bytes) -> bool:
+    """Whether the header alone shows that an image has 8 bits and no opacity."""
+    if content[:8] == PNG and content[24] <= 8 and content[25] in (0, 2, 3):
+        return not any(name == b"tRNS" for name, _ in _chunks(content, 8, "big", 4))
+    return content[:2] in (JPEG, b"BM")
+
+
 def is_cut(content: bytes) -> bool:
     """Whether a JPEG lacks its end, which decoders fill with gray: no end marker follows the last start of a scan."""
     return content.startswith(JPEG) and content.rfind(b"\xff\xd9") < content.rfind(b"\xff\xda")

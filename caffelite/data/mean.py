@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .convert import in_order
+from .pictures import AS_CAFFE, Decoder
 from .records import Records, read
 from .writers import progress_bar
 
@@ -20,15 +21,18 @@ class Mean:
     count: int
 
 
-def compute_mean(path: str | os.PathLike, progress: bool = False, backend: str | None = None) -> Mean:
-    """The mean over all records of a database; sums of bytes are exact. backend: as for `Records`.
+def compute_mean(
+    path: str | os.PathLike, progress: bool = False, backend: str | None = None, decoder: Decoder = AS_CAFFE
+) -> Mean:
+    """The mean over all records of a database; sums of bytes are exact. backend: as for `Records`;
+    decoder: of records that are image files.
 
     Errors: a record that cannot be read, or is of another shape or type than the first.
     """
 
     def image(record: tuple[bytes, bytes]) -> tuple[bytes, np.ndarray | ValueError]:
         try:
-            return record[0], read(record[1])[1]
+            return record[0], read(record[1], decoder)[1]
         except ValueError as mistake:
             return record[0], mistake
 

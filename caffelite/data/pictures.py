@@ -195,7 +195,7 @@ def traits(content: bytes) -> Traits:
     """The traits of an image file. Errors: ValueError where it is none."""
     image_headers.check(content)
     turned = image_headers.orientation(content)
-    if content[:2] == image_headers.JPEG or elsewhere:
+    if image_headers.is_plain(content) or elsewhere:
         return Traits(orientation=turned)
     cv2 = opencv(USE)
     raw = _decode(cv2, content, cv2.IMREAD_UNCHANGED)

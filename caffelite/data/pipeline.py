@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import CaffeliteError
 from ..system import usable_cores
 from .fingerprint import Facts, digest
+from .proposals import Proposal
 
 log = logging.getLogger("caffelite")
 
@@ -196,6 +197,11 @@ class Source:
     def not_finite(self, most: int) -> list[str]:
         """Names of samples with NaN or infinity among the first ones, which have about ``most`` numbers in all; none of
         bytes. Errors: a sample cannot be read."""
+        return []
+
+    def proposals(self, most: int) -> list[Proposal]:
+        """Settings of transform_param that suit the image files of the source, by at most ``most`` of them. Called
+        while no thread reads. Errors: a file cannot be read."""
         return []
 
     def _warn(self, bad: list[int], name: Callable[[int], str]) -> None:

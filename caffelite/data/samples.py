@@ -13,6 +13,7 @@ from .augmentation import Draws
 from .fingerprint import Facts, digest, histogram, sampled
 from .order import Order
 from .pipeline import Batch, Source, rows_not_finite, workers
+from .proposals import Proposal, proposals
 from .transforms import Choice, Transform
 
 RESIDENT_BYTES = 512 << 20
@@ -30,6 +31,7 @@ class Samples(Generic[Content]):
     """
 
     length: int
+    nearby: int | None = None  # how many of the first samples can be read without a long wait; None: all
     label_shape: tuple[int, ...] = ()
     first: np.ndarray
     encoded = False
@@ -88,12 +90,18 @@ class Samples(Generic[Content]):
 MOST_LABELS = 50_000  # records that are read for their labels
 
 
+def evenly(samples: Samples, count: int) -> np.ndarray:
+    """The numbers, in their order, of ``count`` samples that are spread evenly over all of them, or over those
+    nearby."""
+    length = samples.length if samples.nearby is None else samples.nearby
+    return np.linspace(0, length - 1, min(count, length)).round().astype(int)
+
+
 def spread(samples: Samples, count: int) -> np.ndarray:
-    """The numbers, in their order, of ``count`` samples that are spread evenly over all of them, and of the first
-    sample of each class; of a database with more than MOST_LABELS records of the first classes alone."""
-    indices = np.linspace(0, samples.length - 1, min(count, samples.length)).round().astype(int)
-    labels = samples.labels(MOST_LABELS) if samples.label_shape == () else np.empty(0)
-    return np.union1d(indices, np.unique(labels, return_index=True)[1])
+    """As ``evenly``, with the first sample of each class; of a database with more than MOST_LABELS records of the first
+    classes alone."""
+    labels = samples.labels(MOST_LABELS)[: samples.nearby] if samples.label_shape == () else np.empty(0)
+    return np.union1d(evenly(samples, count), np.unique(labels, return_index=True)[1])
 
 
 @dataclass(frozen=True)
@@ -234,6 +242,14 @@ class DataSource(TransformedSource):
         contents = zip(indices.tolist(), self.samples.read(indices), strict=True)
         images = (self.samples.image(number, content)[0] for number, content in contents)
         return [self._name(number) for number, image in enumerate(images) if rows_not_finite([image[None]], 1)]
+
+    def proposals(self, most: int) -> list[Proposal]:
+        if not self.samples.encoded:
+            return []
+        indices = evenly(self.samples, most)
+        contents = zip(indices.tolist(), self.samples.read(indices), strict=True)
+        pictures = (self.samples.picture(number, content) for number, content in contents)
+        return proposals((one for one in pictures if isinstance(one, bytes)), self.transform.param)
 
     def _name(self, number: int) -> str:
         name = self.samples.name(number)

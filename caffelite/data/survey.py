@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from .convert import in_order
 from .files import folder
 from .hdf5 import HDF5Rows, Row, is_hdf5
 from .listing import Listed, read_list, read_table
-from .pictures import decode
+from .pictures import Traits, decode, traits
 from .records import Records, backend_of, objects, read, shown
 from .writers import progress_bar
 
@@ -119,8 +119,9 @@ class Survey:
 
     Of annotated images, ``objects`` counts objects by class and ``per_image`` images by their number of objects.
 
-    unreadable, odd: key → what is wrong, or strange. images: digest of an image → (key, label) of its records. prints:
-    (digest, perceptual hash) of each image; empty unless near duplicates are searched.
+    unreadable, odd: key → what is wrong, or strange. traits: image files by what their arrays do not show; depth: the
+    least and greatest value of those of more than 8 bits. images: digest of an image → (key, label) of its records.
+    prints: (digest, perceptual hash) of each image; empty unless near duplicates are searched.
     """
 
     path: str
@@ -132,6 +133,8 @@ class Survey:
     per_image: Counter = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
+    traits: Counter = field(default_factory=Counter)
+    depth: tuple[float, float] | None = None
     images: dict[bytes, list[Record]] = field(default_factory=dict)
     prints: list[tuple[bytes, Print]] = field(default_factory=list)
 
@@ -171,6 +174,7 @@ class _Seen:
     strange: list[str]
     print: Print | None
     objects: list[int] | None  # the class of each
+    traits: Traits | None = None  # of an image file
 
 
 def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = False) -> Survey:
@@ -194,6 +198,8 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
                 survey.unreadable[key] = one
                 continue
             survey.kinds[one.kind] += 1
+            if one.traits:
+                _count_traits(survey, one.traits)
             survey.shapes[one.shape] += 1
             if one.objects is None and one.label is not None:
                 survey.labels[one.label] += 1
@@ -208,6 +214,17 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
                 survey.odd[key] = "; ".join(one.strange)
     _mark_rare(survey, seen)
     return survey
+
+
+TRANSPARENT, TURNED, DEEP = "transparent in places", "turned by EXIF", "more than 8 bits"
+
+
+def _count_traits(survey: Survey, one: Traits) -> None:
+    for name, has in ((TRANSPARENT, one.transparent), (TURNED, one.orientation > 1), (DEEP, one.high is not None)):
+        survey.traits[name] += has
+    if one.low is not None and one.high is not None:
+        low, high = survey.depth or (one.low, one.high)
+        survey.depth = min(low, one.low), max(high, one.high)
 
 
 def _opened(path: Path) -> tuple[AbstractContextManager[Any], Callable[[bool, Any], tuple[str, _Seen | str]]]:
@@ -238,7 +255,8 @@ def _look(search_near: bool, record: tuple[bytes, bytes]) -> tuple[str, _Seen | 
         strange = _strange_boxes(known)
     strange += ["both bytes and floats"] * bool(datum.data and datum.float_data)
     classes = None if known is None else known.others[:, 0].astype(int).tolist()
-    return shown(key), _seen(kind, image, datum.label, strange, search_near, classes)
+    have = traits(datum.data) if datum.encoded else None
+    return shown(key), replace(_seen(kind, image, datum.label, strange, search_near, classes), traits=have)
 
 
 def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _Seen | str]:
@@ -251,7 +269,8 @@ def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _S
         return name, inputs.reason(mistake)
     except ValueError as mistake:
         return name, str(mistake)
-    return name, _seen(IMAGE_FILES, image, listed.label, ["negative label"] * (listed.label < 0), search_near)
+    seen = _seen(IMAGE_FILES, image, listed.label, ["negative label"] * (listed.label < 0), search_near)
+    return name, replace(seen, traits=traits(content))
 
 
 def _look_at_row(search_near: bool, record: tuple[str, Row]) -> tuple[str, _Seen | str]:

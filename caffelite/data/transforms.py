@@ -36,14 +36,14 @@ class Transform:
     also on a device.
 
     shape: C×h×w of y. resizes: images may have any size. plain: there is mean, crop, mirror and scale only. mean: None,
-    C×1×1 or an image C×H×W; scale: float32. Errors: mean_file and mean_value together, force_color and force_gray
-    together, a mean or a crop that does not fit the image, the errors of perturbations.
+    C×1×1 or an image C×H×W; scale: float32; param: the message. Errors: mean_file and mean_value together, force_color
+    and force_gray together, a mean or a crop that does not fit the image, the errors of perturbations.
     """
 
     def __init__(
         self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], locate: Locator, key: Key
     ):
-        self.locate, self.key = locate, key
+        self.param, self.locate, self.key = param, locate, key
         self.scale, self.mirror = np.float32(param.scale), param.mirror
         height, width = param.crop_h or param.crop_height, param.crop_w or param.crop_width
         self.crop = height or param.crop_size, width or param.crop_size

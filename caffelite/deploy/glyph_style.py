@@ -27,7 +27,7 @@ class GlyphStyle:
 def measure(images: list[np.ndarray]) -> GlyphStyle:
     """The glyph style of a data set's images 1×H×W; GlyphStyle() where they are colored, large, or not on an even
     background."""
-    if not images or any(i.shape[0] != 1 or max(i.shape) > MOST_SIDE or i.dtype != np.uint8 for i in images):
+    if not images or not all(map(may_be_glyph, images)):
         return GlyphStyle()
     borders = np.concatenate([border(image[0]) for image in images])
     ground = next(
@@ -46,6 +46,11 @@ def measure(images: list[np.ndarray]) -> GlyphStyle:
     middles = (boxes[:, ::2] + boxes[:, 1::2]) / 2
     spread = [np.ptp(np.percentile(centers, (10, 90), axis=0), axis=0).sum() for centers in (middles, masses)]
     return GlyphStyle(ground, int(np.median(sides)), Deploy.MASS if spread[1] < spread[0] else Deploy.BOX)
+
+
+def may_be_glyph(image: np.ndarray) -> bool:
+    """Whether an image C×H×W is gray and small."""
+    return image.shape[0] == 1 and max(image.shape) <= MOST_SIDE and image.dtype == np.uint8
 
 
 def border(image: np.ndarray) -> np.ndarray:

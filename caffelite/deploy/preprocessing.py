@@ -236,12 +236,19 @@ def describe(deploy: pb.DeployParameter, source: object, channels: tuple[int, ..
     samples, sized = source.samples, not source.transform.resizes
     if sized and samples.first.shape[1:] != source.shapes[0][2:]:
         deploy.height, deploy.width = samples.first.shape[1:]
+    if not sized or not glyph_style.may_be_glyph(samples.first):
+        return
     indices = spread(samples, MEASURED)
-    pictures = [
-        samples.image(index, content)[0] for index, content in zip(indices.tolist(), samples.read(indices), strict=True)
-    ]
-    style = glyph_style.measure(pictures) if sized else glyph_style.GlyphStyle()
-    if style.ground != pb.DeployParameter.ANY:
-        deploy.ground, deploy.sign_size = style.ground, style.sign_size
+    contents = list(zip(indices.tolist(), samples.read(indices), strict=True))
+    pictures = [samples.image(index, content)[0] for index, content in contents]
+    style = glyph_style.measure(pictures)
+    if style.ground == pb.DeployParameter.ANY:
+        return
+    deploy.ground = style.ground
+    decoder = Decoder.of(source.transform.param, channels == (3,))
+    files = [samples.picture(index, content) for index, content in contents]
+    # Where training resizes files whole, classify must too: it fits glyphs in files of another size than training's.
+    if all(isinstance(f, np.ndarray) or decoder(f).shape == p.shape for f, p in zip(files, pictures, strict=True)):
+        deploy.sign_size = style.sign_size
         if style.sign_size:
             deploy.sign_centre = style.sign_centre

@@ -19,6 +19,7 @@ from .target import CPU
 POLICY_FIELDS = ("gamma", "power", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize")
 RULE_FIELDS = ("momentum", "momentum2", "delta", "rms_decay")
 LOOKED = 1 << 20  # numbers of each data layer's first samples
+PICTURES = 100  # image files of each data layer
 
 
 def _is_set(p: pb.SolverParameter, name: str) -> bool:
@@ -89,6 +90,7 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
         _labels(node, findings)
     for node in graph.feeds:
         _not_finite(node, findings)
+        _pictures(node, findings)
     if not whole:
         return
     _undone(graph, reading, findings)
@@ -205,6 +207,16 @@ def _not_finite(node: Node, findings: Findings) -> None:
     if names := findings.run(source.not_finite, LOOKED):
         what, remedy = f'layer "{node.name}": the data hold NaN or infinity', "correct the data, or leave samples out"
         findings.lint(what, node.layer.locate(), found=_names(names), remedy=remedy)
+
+
+def _pictures(node: Node, findings: Findings) -> None:
+    """Adds findings for pictures whose opacity or depth is lost."""
+    source = getattr(node.layer, "source", None)
+    if source is None or isinstance(source, Absent):
+        return
+    for one in findings.run(source.proposals, PICTURES) or []:
+        where, remedy = node.layer.locate("transform_param"), f"set {one.text} in transform_param"
+        findings.lint(f'layer "{node.name}": {one.what}', where, remedy=remedy)
 
 
 def test_size(graph: Graph, iterations: int, test: int, reading: Reading, findings: Findings) -> None:

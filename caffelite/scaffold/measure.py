@@ -3,20 +3,24 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
-from .. import inputs
+from .. import caffelite_pb2 as pb, inputs
 from ..data.convert import in_order
 from ..data.listing import remedy_of_missing
-from ..data.pictures import decode
+from ..data.pictures import Decoder
+from ..data.proposals import Proposal, proposals
 from ..data.records import Records, read
 from ..data.writers import progress_bar
 from ..errors import CaffeliteError, Collector
 from .reading import Subset
 
 MOST_SCANNED = 50_000  # images; of larger sets a part is measured
+MOST_PROPOSED = 500  # images that settings are proposed by
 MOST_SHOWN = 20  # unreadable images in an error
 
 
@@ -61,14 +65,35 @@ class Measured:
 Look = tuple[int, tuple[int, int], bool, np.ndarray, np.ndarray]
 
 
-def measure(subset: Subset, progress: bool, name: str = "images") -> Measured:
+def propose(subset: Subset) -> list[Proposal]:
+    """The settings that suit the image files of a subset, or the records that are such files, by an even sample."""
+    step = max(1, len(subset) // MOST_PROPOSED)
+    return proposals(_contents(subset, step), pb.TransformationParameter())
+
+
+def _contents(subset: Subset, step: int) -> Iterator[bytes]:
+    if not subset.database:
+        for image in subset.listed[::step]:
+            with suppress(OSError):
+                yield inputs.read(image.name, inputs.IMAGE)
+        return
+    with Records(subset.database) as records:
+        for _, value in _every(records, step):
+            with suppress(DecodeError):
+                datum = pb.Datum.FromString(value)
+                if not datum.encoded:
+                    return
+                yield datum.data
+
+
+def measure(subset: Subset, progress: bool, decoder: Decoder, name: str = "images") -> Measured:
     """Decodes all images of a subset, or an even sample of more than 50,000, and measures them.
 
     Unreadable files are collected; of a database the first one is an error.
     """
     measured = Measured()
     step = math.ceil(len(subset) / MOST_SCANNED)
-    looks = _of_database(subset, step, measured) if subset.database else _of_files(subset, step)
+    looks = _of_database(subset, step, decoder, measured) if subset.database else _of_files(subset, step, decoder)
     with progress_bar(f"measuring {name}", math.ceil(len(subset) / step), progress) as bar:
         for look in looks:
             bar.update()
@@ -82,11 +107,11 @@ def measure(subset: Subset, progress: bool, name: str = "images") -> Measured:
     return measured
 
 
-def _of_files(subset: Subset, step: int) -> Iterator:
+def _of_files(subset: Subset, step: int, decoder: Decoder) -> Iterator:
     def look(row: int):
         image = subset.listed[row]
         try:
-            return _look(row, decode(inputs.read(image.name, inputs.IMAGE)))
+            return _look(row, decoder(inputs.read(image.name, inputs.IMAGE)))
         except (OSError, ValueError) as mistake:
             text = f'cannot read image "{image.name}": {inputs.reason(mistake)}'
             return row, CaffeliteError(text, where=image.where, remedy=remedy_of_missing(mistake))
@@ -94,14 +119,14 @@ def _of_files(subset: Subset, step: int) -> Iterator:
     return in_order(look, range(0, len(subset), step))
 
 
-def _of_database(subset: Subset, step: int, measured: Measured) -> Iterator:
+def _of_database(subset: Subset, step: int, decoder: Decoder, measured: Measured) -> Iterator:
     assert subset.database is not None
     with Records(subset.database) as records:
 
         def look(item):
             row, (record, value) = item
             try:
-                datum, image = read(value)
+                datum, image = read(value, decoder)
             except ValueError as mistake:
                 raise records.bad(record, mistake) from None
             if image.dtype != np.uint8 or len(image) not in (1, 3):

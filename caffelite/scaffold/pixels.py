@@ -74,12 +74,15 @@ def data_layers(
     geometry: Geometry,
     pixels: Pixels,
     task: str,
+    meaning: pb.TransformationParameter,
 ) -> list[pb.LayerParameter]:
-    """The TRAIN and TEST layers. subsets: their samples; of files their lists are in the folder."""
+    """The TRAIN and TEST layers. subsets: their samples; of files their lists are in the folder. meaning: fields that
+    say what image files mean."""
     layers = []
     for phase, subset, batch in zip((pb.TRAIN, pb.TEST), subsets, batches, strict=True):
         layer = pb.LayerParameter(name="data", top=["data", "label"], include=[pb.NetStateRule(phase=phase)])
         train, t = phase == pb.TRAIN, layer.transform_param
+        t.CopyFrom(meaning)
         t.scale = pixels.scale
         t.mean_value.extend(pixels.mean)
         if geometry.crop:
@@ -157,6 +160,10 @@ def texts(layer: pb.LayerParameter, geometry: Geometry, pixels: Pixels, reasons:
         if "measured" in pixels.why
         else f"the factor after the mean; {pixels.why}",
         "mean_value": f"subtracted from {channels}, so that values are around 0; {pixels.why}",
+        "opacity": "transparent pictures are put on this color; without it hidden colors show",
+        "depth": "values of more than 8 bits become bytes by the two fields below; without it by their high byte",
+        "depth_low": "the value that becomes 0",
+        "depth_high": "the value that becomes 255",
         "mirror": "left and right are exchanged at random; leave it out where the sides matter, as in text",
         "crop_size": f"a random part of {side} x {side}: position must not matter"
         if train

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..data.drafts import check_free, together
+from ..data.pictures import Decoder
 from ..data.tables import CLASSES, LABELS, NUMBERS, TASKS
 from ..errors import CaffeliteError, Locator, quoted
 from ..inspection import memory
@@ -92,6 +93,7 @@ class _Making:
         self.name = re.sub(r"\W+", "_", request.folder.name) or "net"
         self.decided: list[str] = []
         self.left_out: list[str] = []
+        self.meaning = pb.TransformationParameter()  # what image files mean
         self.split: list[Path] = []  # the databases to split the data into
         self.weights, self.shipped = request.weights, shipped.weights(request.weights) if request.weights else None
         if self.shipped:  # the project has a copy, so that it needs no installed caffelite of this version
@@ -120,7 +122,7 @@ class _Making:
             network.normalize(net)
             network.start_fillers(net)
         run, batches = self.plan(net, shapes, chosen.preset, train, test, data.task, exact, bool(trained))
-        layers = pixels.data_layers(self.folder, (train, test), batches, geometry, pixel, data.task)
+        layers = pixels.data_layers(self.folder, (train, test), batches, geometry, pixel, data.task, self.meaning)
         if train.database is not None and measured.encoded:
             pixels.force_channels(layers, geometry)
         reasons = self.reasons(train, test, batches, run)
@@ -170,10 +172,14 @@ class _Making:
         return data
 
     def measure_images(self, data: Dataset) -> Measured:
-        measured = measure.measure(data.train, self.progress, "training images")
+        for one in measure.propose(data.train):
+            self.meaning.MergeFrom(one.fields)
+            self.decided.append(f"Pictures: {one.text}: {one.what} as they are.")
+        decoder = Decoder.of(self.meaning, None)
+        measured = measure.measure(data.train, self.progress, decoder, "training images")
         for subset, seen in (
             (data.train, measured),
-            (data.test, measure.measure(data.test, self.progress, "test images") if data.test else None),
+            (data.test, measure.measure(data.test, self.progress, decoder, "test images") if data.test else None),
         ):
             if subset is None or seen is None or not seen.unreadable:
                 continue

@@ -26,7 +26,10 @@ from .config import Limits
 MOST_IMAGE = 32 << 20  # bytes of one picture
 ENTRY = 512  # bytes of the directory of an archive for each picture that is allowed
 END, END_64 = b"PK\5\6", b"PK\6\7"  # marks of the end of an archive
-SUFFIXES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"BM": ".bmp", b"RIFF": ".webp"}
+SUFFIXES = {
+    **{b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"BM": ".bmp", b"RIFF": ".webp", b"GIF8": ".gif"},
+    **{b"II*\0": ".tif", b"MM\0*": ".tif"},
+}
 SKIPPED = re.compile(r"(^|/)(\.[^./]|__MACOSX/|Thumbs\.db$)")  # files that systems put beside pictures
 
 

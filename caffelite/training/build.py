@@ -2,15 +2,15 @@
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import caffelite_pb2 as pb, data
 from ..devices.protocol import Device
-from ..errors import Locator
+from ..errors import CaffeliteError, Locator
 from ..layers.base.state import carried
 from ..net import graph
 from ..net.net import Net
@@ -70,6 +70,18 @@ class Options:
     split: str = ""
     strict: bool = False
     open_net: OpenNet | None = None
+
+
+PICTURES = 20  # image files of each source that are looked at before training
+
+
+def _warn_of_pictures(sources: Iterable[data.Source]) -> None:
+    """Names settings that the pictures of a train net lack, as ``check`` does. Bad files are errors when they are
+    due."""
+    for source in sources:
+        with suppress(CaffeliteError):
+            for one in source.proposals(PICTURES):
+                log.warning("%s; set %s in transform_param", one.what, one.text)
 
 
 def build_trainer(message: pb.SolverParameter, locate: Locator, path: str, dev: Device, **options: Any) -> Trainer:
@@ -137,6 +149,8 @@ class _Plan:
             sources = [source for _, source in wiring.sources]
             self.epoch = epochs.epoch_of(sources, self.p.iter_size, self.division.shares)
             self._class_weights = class_weights.measure(wiring)
+            if self.comm.rank == 0:
+                _warn_of_pictures(sources)
         class_weights.set_weights(wiring, self._class_weights, spec)
         options = {"keep": self.asked.keep, **(self.asked.net_options or {}), "seed": self.seed}
         if share is None and not self.division.divided:

@@ -372,7 +372,7 @@ def test_readers_in_gray_and_with_the_channels_of_the_file(kind, tmp_path):
     loaded = pycaffe_io.load_image(tmp_path / kind)[..., ::-1]
     np.testing.assert_array_equal(loaded, color.transpose(1, 2, 0) / np.float32(255))
     assert list(survey.survey(tmp_path / "list.txt").shapes) == [(one, *color.shape[1:])]
-    measured = measure(Subset([*read_list(tmp_path / "list.txt")]), False)
+    measured = measure(Subset([*read_list(tmp_path / "list.txt")]), False, AS_CAFFE)
     np.testing.assert_allclose(measured.moments[0][0], color.mean((1, 2)), rtol=1e-5)
 
 

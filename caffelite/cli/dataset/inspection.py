@@ -106,6 +106,7 @@ def _as_json(one, search_near: bool) -> dict:
         "shapes": [{"shape": list(shape), "count": count} for shape, count in one.shapes.most_common()],
         **_objects(one),
         "labels": {str(label): one.labels[label] for label in sorted(one.labels)},
+        "pictures": dict(+one.traits),
         "unreadable": one.unreadable,
         "odd": one.odd,
         "duplicates": [_records(records) for records in one.duplicates()],
@@ -136,6 +137,10 @@ def _print_survey(one, search_near: bool, names: list[str]) -> None:
     shapes = [f"{'×'.join(map(str, shape))} ({count})" for shape, count in one.shapes.most_common(LISTED)]
     unlisted = len(one.shapes) - len(shapes)
     say(f"  shapes: {', '.join(shapes)}{f' and {unlisted} more' * (unlisted > 0)}")
+    if pictures := +one.traits:
+        values = f", values from {one.depth[0]:g} to {one.depth[1]:g}" if one.depth else ""
+        named = ", ".join(f"{name} ({count})" for name, count in pictures.most_common())
+        say(f"  pictures: {named}{values}; see opacity, orientation and depth of transform_param")
     if one.labels:
         say(
             f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; "
