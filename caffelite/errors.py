@@ -124,6 +124,10 @@ def printable(text: str, keep: str = "\n\t") -> str:
     )
 
 
+class UnknownType(CaffeliteError):
+    """A layer of a type that is unknown here, which decides on a net more than any other mistake."""
+
+
 class Mistakes(CaffeliteError):
     """Several mistakes found in one pass, a line each."""
 

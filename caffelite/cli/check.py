@@ -2,10 +2,12 @@
 
 import re
 import sys
+from collections import Counter
 
 import click
 
 from .. import inputs
+from ..errors import UnknownType, quoted
 from . import options
 from .output import say
 
@@ -47,9 +49,25 @@ def check(files, shape, phase, level, stage, strict, as_json) -> None:
     else:
         for finding in findings:
             say(_text(finding))
+        if unknown := _unknown_types(every):
+            say(unknown)
         mistakes, lint, notes = counts.values()
         say(f"{_many(mistakes, 'mistake')}, {lint} lint, {_many(notes, 'note')} in {_many(len(files), 'file')}")
     sys.exit(1 if counts["mistake"] or (strict and counts["lint"]) else 0)
+
+
+def _unknown_types(every: list) -> str:
+    """What helps with types that are unknown, and no slips of the pen; nothing where there are none."""
+    kinds = [
+        error.what.partition('unknown type "')[2].rstrip('"') for _, error in every if isinstance(error, UnknownType)
+    ]
+    near = {error.what for _, error in every if (error.remedy or "").startswith("did you mean")}
+    counts = Counter(kind for kind in kinds if kind and not any(f'"{kind}"' in what for what in near))
+    if not counts:
+        return ""
+    names = ", ".join(f"{_shown(kind)} ({_many(count, 'layer')})" for kind, count in counts.items())
+    first = quoted(_shown(next(iter(counts))))
+    return f"no type here: {names}. Each can be a Python file of yours; to start one: caffelite new layer {first}"
 
 
 def _many(count: int, word: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb, inputs, prototxt
-from ..errors import Locator, quoted
+from ..errors import Locator, UnknownType, quoted
 from ..layers import Shape
 from ..layers.base.feeding import is_input
 from ..net.graph import Graph
@@ -96,11 +96,13 @@ def merged(findings: Findings) -> Findings:
 
 
 def sort(findings: Findings, path: str) -> Findings:
-    """Sorts findings by file, the checked one first, and by line."""
+    """Sorts findings by file, the checked one first, and by line; layers of unknown types come first."""
 
     def key_of(finding):
-        where = finding.error.where
-        return (where.file != path, where.file, where.line, where.column) if where else (False, path, 0, 0)
+        where, known = finding.error.where, not isinstance(finding.error, UnknownType)
+        return (
+            (where.file != path, where.file, known, where.line, where.column) if where else (False, path, known, 0, 0)
+        )
 
     findings.sort(key=key_of)
     return findings

@@ -1,7 +1,7 @@
 """Layer types. A type is a class (or formula) in one file of this package or of a family, registered by name."""
 
 from .. import caffelite_pb2 as pb
-from ..errors import Locator, did_you_mean
+from ..errors import Locator, UnknownType, did_you_mean
 from .base.config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .base.feeding import feeding_type
 from .base.layer import REGISTRY, Layer, ParameterShard, ParameterSpec, Shape
@@ -18,9 +18,9 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     if replaced is spec or _fits(REGISTRY[replaced.type], replaced):  # else the net's own module has other blobs
         spec = replaced
     if spec.type not in REGISTRY:
-        raise locate.error(
+        raise UnknownType(
             f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type',
-            "type",
+            where=locate("type"),
             expected=f"one of {len(REGISTRY)} types",
             remedy="; ".join(filter(None, (_near(spec.type), HINT))) if spec.type else None,
         )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from .. import caffelite_pb2 as pb, layers
-from ..errors import NOWHERE, CaffeliteError, Collector, Locator, did_you_mean
+from ..errors import NOWHERE, CaffeliteError, Collector, Locator, UnknownType, did_you_mean
 from ..layers import Layer, Shape
 from ..layers.base.feeding import feeding, feeding_type
 from . import gradients
@@ -122,6 +122,7 @@ class _Builder:
                 self.mistakes.add(mistake)
                 for top in spec.top:
                     self.values.setdefault(top, None)
+        self.mistakes.mistakes.sort(key=lambda mistake: not isinstance(mistake, UnknownType))
         self.mistakes.raise_any()
         dropped = [(self.net.layer[position].name, reason) for position, reason in self.dropped.items()]
         values = {name: value for name, value in self.values.items() if value}

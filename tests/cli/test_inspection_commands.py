@@ -311,10 +311,14 @@ def test_check_reports_an_unknown_type_once(folder, call):
     (folder / "strange.prototxt").write_text(STRANGE)
     result = call("check", "strange.prototxt")
     assert [line for line in result.out.splitlines() if ": mistake: " in line] == [
+        'strange.prototxt:6:25: mistake: layer "p": unknown type "Shuffle"',
         'strange.prototxt:2:1: mistake: unknown field "strange" in NetParameter',
         'strange.prototxt:5:52: mistake: unknown field "deform" in ConvolutionParameter',
-        'strange.prototxt:6:25: mistake: layer "p": unknown type "Shuffle"',
     ]
+    help_ = "no type here: NoSuch (2 layers), Other (1 layer). Each can be a Python file of yours; to start one:"
+    layers = "".join(f'layer {{ type: "{kind}" }}\n' for kind in ("NoSuch", "Other", "NoSuch", "Pooing"))
+    (folder / "strange.prototxt").write_text(layers)
+    assert call("check", "strange.prototxt").out.splitlines()[-2] == f"{help_} caffelite new layer NoSuch"
 
 
 def test_check_reports_a_net_by_its_fields(folder, call):

@@ -98,9 +98,9 @@ def test_one_typing_error_gives_one_message(folder):
     edit("net.prototxt", ("num_output: 6", 'num_output: "6"'))
     edit("net.prototxt", ('"gaussian" std: 0.01', '"gausian" std: 0.01'))
     edit("net.prototxt", ('"Accuracy"', '"Acuracy"'))
-    assert [line for line, _ in found()] == [7, 12]
+    assert [line for line, _ in found()] == [12, 7]
     edit("net.prototxt", ('num_output: "6"', "num_output: 6"))
-    assert [line for line, _ in found()] == [11, 12]
+    assert [line for line, _ in found()] == [12, 11]
 
 
 def test_a_layer_with_two_mistakes(folder):
@@ -115,7 +115,7 @@ def test_an_impossible_gradient_is_found_among_mistakes(folder):
     other = 'layer { name: "other" type: "Acuracy" bottom: "score" bottom: "label" top: "other" }\n'
     path = folder / "net.prototxt"
     path.write_text(path.read_text() + bad + other)
-    assert [(line, what.split('"')[1]) for line, what in found(phases=[0])] == [(14, "bad"), (15, "other")]
+    assert [(line, what.split('"')[1]) for line, what in found(phases=[0])] == [(15, "other"), (14, "bad")]
 
 
 def test_two_files_wrong_in_one_run(folder):
@@ -278,3 +278,11 @@ def test_a_data_layer_of_training_beside_one_of_both_phases(folder):
     )
     (folder / "net.prototxt").write_text(other + train)
     assert [what for _, what in found()] == ['layer "s" (Eltwise): unknown bottom "a"']
+
+
+def test_unknown_types_come_first(folder):
+    with open("net.prototxt", "a") as file:
+        file.write('layer { name: "n" type: "NoSuch" bottom: "ip" top: "n" }\n')
+    edit("net.prototxt", ('bottom: "pool"', 'bottom: "pol"'))
+    first, second = (what for _, what in found())
+    assert first == 'layer "n": unknown type "NoSuch"' and 'unknown bottom "pol"' in second
