@@ -66,8 +66,8 @@ def _unknown_types(every: list) -> str:
     if not counts:
         return ""
     names = ", ".join(f"{_shown(kind)} ({_many(count, 'layer')})" for kind, count in counts.items())
-    first = quoted(_shown(next(iter(counts))))
-    return f"no type here: {names}. Each can be a Python file of yours; to start one: caffelite new layer {first}"
+    start = f"caffelite new layer {quoted(_shown(next(iter(counts))))}"
+    return f"no type here: {names}. Each can be a Python file of yours; to start one: {start}"
 
 
 def _many(count: int, word: str) -> str:
