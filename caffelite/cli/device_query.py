@@ -25,7 +25,7 @@ from .output import say
     help="Test one GPU and measure its speed, step by step, within -seconds; DIR/report.json and DIR/report.html have "
     "each result as soon as it is known.",
 )
-@click.option("--seconds", type=click.FloatRange(1), default=540, show_default=True, help="Limit of -report.")
+@click.option("--seconds", type=options.FiniteRange(1), default=540, show_default=True, help="Limit of -report.")
 @click.option(
     "--cases",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

@@ -15,7 +15,7 @@ from .output import say
 @click.option("--title", metavar="TEXT", help="The title. Default: the name of the run, or the number of runs.")
 @options.choice_option("--over", choices=["iteration", "seconds"], help="The horizontal axis.", default="iteration")
 @click.option(
-    "--watch", type=FiniteRange(min=0.1), metavar="SECONDS", help="Draw again at this interval, until Ctrl-C."
+    "--watch", type=FiniteRange(0.1, 1e9), metavar="SECONDS", help="Draw again at this interval, until Ctrl-C."
 )
 def plot(runs, out, title, over, watch) -> None:
     """Draws loss, scores and learning rate of runs, also of live ones. RUN is a run folder, or a log of caffelite or

@@ -8,6 +8,7 @@ from copy import deepcopy
 from .. import caffelite_pb2 as pb, data, prototxt
 from ..data.draws import key
 from ..data.mixup import mixes
+from ..data.sources import MOST_VALUES
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..inputs import windows_path
@@ -351,7 +352,7 @@ def parse_shapes(texts: tuple[str, ...]) -> dict[str, Shape]:
             shape = tuple(int(d) for d in dims.replace("×", "x").replace(",", "x").split("x") if d)
         except ValueError:
             shape = (0,)
-        if min(shape, default=1) < 1:
+        if min(shape, default=1) < 1 or max(shape, default=1) > MOST_VALUES:
             expected = "TOP=3x227x227, the shape of a sample without the batch"
             raise CaffeliteError("-shape cannot be read", expected=expected, found=f'"{text}"') from None
         shapes[name] = shape

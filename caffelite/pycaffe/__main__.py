@@ -5,6 +5,7 @@ import runpy
 import sys
 
 from ..errors import CaffeliteError
+from ..layers.base.user_code import conversion, described
 from .alias import modules
 
 USAGE = "usage: python -m caffelite.pycaffe PROGRAM [ARGUMENT]..."
@@ -26,6 +27,12 @@ def main(arguments: list[str]) -> int:
         runpy.run_path(program, run_name="__main__")
     except CaffeliteError as error:
         print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    except Exception as mistake:
+        remedy = conversion(mistake, None)
+        if remedy is None:
+            raise  # with its traceback, as Python shows it
+        print(f"{program} {described(mistake, None)}; {remedy}", file=sys.stderr)
         return 2
     return 0
 

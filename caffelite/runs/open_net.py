@@ -132,7 +132,10 @@ def without_extras(solver: pb.SolverParameter, display: int = 0) -> pb.SolverPar
 def gpu_numbers(text: str) -> list[int]:
     """The numbers of "0,1". Errors: it is no list of numbers."""
     try:
-        return [int(word) for word in text.split(",")]
+        numbers = [int(word) for word in text.split(",")]
+        if min(numbers) < 0:
+            raise ValueError
+        return numbers
     except ValueError:
         what = "-gpu takes numbers or all"
         raise CaffeliteError(what, expected='"all", or numbers as in 0,1', found=f'"{text}"') from None

@@ -104,6 +104,13 @@ def test_numbers_out_of_range_are_mistakes():
         "summary -model net.prototxt -memory 99999999999999999999999G",
         "summary -model net.prototxt -batch 2147483647",
         "classify -model net.prototxt -threshold nan x.png",
+        "classify -model net.prototxt -size 99999999999x99999999999 x.png",
+        "export -model net.prototxt -shape x=99999999999999999999x3",
+        "check net.prototxt -shape x=3x99999999999",
+        "plot run -out x.svg -watch 1e12",
+        "queue run -gpu -1",
+        "time -model net.prototxt -gpu -1",
+        "train -solver solver.prototxt -gpu 0,-1",
     ],
 )
 def test_numbers_too_large_are_one_line(folder, call, words):

@@ -164,6 +164,21 @@ def test_program_runs_with_caffe(tmp_path, write):
     assert done.returncode == 2 and "missing.prototxt" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("line", ["print 'x'", "for i in xrange(3): pass", "import cPickle", "{}.has_key(1)"])
+def test_a_program_of_python_2_is_one_line(write, line):
+    path = write(f"import caffe\n{line}\n", "my program.py")
+    command = [sys.executable, "-m", "caffelite.pycaffe", path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith(path) and f"{path}:2)" in done.stderr and f"2to3 -w '{path}'" in done.stderr
+
+
+def test_a_program_s_own_exception_keeps_its_traceback(write):
+    path = write("import caffe\nraise KeyError('mine')\n", "program.py")
+    done = subprocess.run([sys.executable, "-m", "caffelite.pycaffe", path], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" in done.stderr and "KeyError: 'mine'" in done.stderr
+
+
 def test_program_that_is_missing_is_reported(capsys):
     assert program.main([]) == 2 and program.main(["--help"]) == 0 and program.main(["none.py"]) == 2
     assert "there is no file none.py" in capsys.readouterr().err
