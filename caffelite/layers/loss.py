@@ -523,6 +523,7 @@ class MultinomialLogisticLoss(PerClass):
 
 
 @register
+@Compares(pairs=True)
 class ContrastiveLoss(Loss):
     """loss = Σ each / 2N, each = d² for a similar pair, else max(margin - d, 0)², d = |a - b| (Euclidean, per
     sample).

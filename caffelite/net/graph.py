@@ -7,7 +7,7 @@ from .. import caffelite_pb2 as pb, layers
 from ..errors import NOWHERE, CaffeliteError, Collector, Locator, UnknownType, did_you_mean
 from ..layers import Layer, Shape
 from ..layers.base.feeding import feeding, feeding_type
-from . import gradients
+from . import gradients, pairing
 from .nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 from .parameters import blobs_of_file
 
@@ -124,6 +124,7 @@ class _Builder:
                     self.values.setdefault(top, None)
         self.mistakes.mistakes.sort(key=lambda mistake: not isinstance(mistake, UnknownType))
         self.mistakes.raise_any()
+        self.notes += pairing.share_orders(self.nodes)
         dropped = [(self.net.layer[position].name, reason) for position, reason in self.dropped.items()]
         values = {name: value for name, value in self.values.items() if value}
         graph = Graph(

@@ -31,6 +31,7 @@ class Compares(Facet):
     classes: bool = False  # scores of classes, along ``axis`` of its message or axis 1, with labels
     probability: str = ""  # the type that converts scores into the probabilities that it compares
     values: bool = False  # a prediction with a target of as many numbers
+    pairs: bool = False  # two vectors of a sample with each other
     scores: bool = False  # it only measures
     decoder: str = ""  # the type that reads the labels of a sequence from its scores, without a place for each label
 
