@@ -63,13 +63,13 @@ def build_fitting(
             close(built)
         if whole:
             break
-    if not whole and (labels := uncertain(reading.message, feeds.assumed)):
-        others, fit = Findings(), Feeds(feeds.shapes, feeds.labels, feeds.guesses, frozenset(labels))
+    if not whole and (unclear := uncertain(reading.message, feeds.assumed)):
+        others, fit = Findings(), Feeds(feeds.shapes, feeds.labels, feeds.guesses, frozenset(unclear))
         built, whole_now = build(reading, state, others, fit)
         if len(others) < len(errors):
             close(fitting)
             fitting, whole, errors, feeds = built, whole_now, others, fit
-            errors.extend(_unknown(reading, labels))
+            errors.extend(_unknown(reading, unclear))
         else:
             close(built)
     for finding in errors:

@@ -118,7 +118,8 @@ class UnitNorm(Layer):
     """`Normalize` with normalize_param: y = x / |x| over the channels at each position, |x| = √(Σ x² + 1e-6), or
     Σ |x| + 1e-6 where normalize_type is "L1".
 
-    x, y (N, C, P...); the second top is |x| (N, 1, P...), whose gradient goes to x where bp_norm. Errors: a bottom
+    x, y (N, C, P...); the second top is |x| (N, 1, P...), whose gradient goes to x where bp_norm. fix_gradient: that of
+    y is not divided by |x|. Errors: a bottom
     without channels, another normalize_type. Source: Wang et al. 2017 (NormFace), as in happynear/caffe-windows,
     normalize_layer.cpp.
     """
@@ -153,7 +154,8 @@ class UnitNorm(Layer):
         self._product = dev.channel_sum(Formula("dy * y", ("dy", "y")), (), *rows.split)
         slope = "y" if squared else "sign(y)"
         names = ("d", "r"), *rows.split
-        self._dx = dev.channel_map(Formula(f"(dy - {slope} * d) / r", ("dy", "y", "d", "r")), *names)
+        dx = f"dy - {slope} * d" if self.p.fix_gradient else f"(dy - {slope} * d) / r"
+        self._dx = dev.channel_map(Formula(dx, ("dy", "y", "d", "r")), *names)
         self._add = dev.channel_map(Formula(f"dx + {slope} * d", ("dx", "y", "d")), ("d",), *rows.split)
         self._only = dev.channel_map(Formula(f"{slope} * d", ("y", "d")), ("d",), *rows.split)
 

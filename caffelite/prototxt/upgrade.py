@@ -509,9 +509,9 @@ class _Upgrade:
             new, pad = self.pad_sides(i, old, *holders[i]) if i in holders else (old, None)
             first = pad if pad and new.type != "Deconvolution" else None
             self.moves["layer", i] = "layer", len(self.net.layer) + (first is not None)
-            for layer in (first, new, None if first else pad):
-                if layer is not None:
-                    self.net.layer.add().CopyFrom(layer)
+            for one in (first, new, None if first else pad):
+                if one is not None:
+                    self.net.layer.add().CopyFrom(one)
         self.move()
 
     def pad_sides(

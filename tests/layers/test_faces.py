@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from textnet import bind, feed, forward, judged, mistaken, over, slopes, wrong
+from textnet import bind, feed, forward, inputs, judged, layer, mistaken, over, slopes, wrong
 
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
@@ -230,3 +230,16 @@ def test_a_schedule_that_gives_no_number(kind, body, found):
     with pytest.raises(CaffeliteError, match=f"is no finite number at i = .*found {found}$"):
         for iteration in range(2):
             net.forward(iteration)
+
+
+def test_a_fixed_gradient_of_a_norm_is_not_divided(rng):
+    """NormFace's fix_gradient: dx is |x| times the derivative."""
+    slopes = []
+    x = rng.normal(size=(2, 3))
+    for fixed in ("false", "true"):
+        text = "force_backward: true\n" + over("Normalize", f"normalize_param {{ fix_gradient: {fixed} }}", x=x.shape)
+        net = bind(text + inputs(t=x.shape) + layer("EuclideanLoss", "y", "t", tops="l"))
+        forward(net, x=x, t=np.zeros(x.shape) + [1, 2, 3])
+        net.backward()
+        slopes.append(np.array(net.dev.download(net.diff[net.graph.values["x"]])))
+    np.testing.assert_allclose(slopes[1], slopes[0] * np.linalg.norm(x, axis=1, keepdims=True), rtol=1e-5)

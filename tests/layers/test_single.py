@@ -75,6 +75,7 @@ test_mistakes = mistaken(
     (layer("ConvLSTM", "i", body="num_output: 2 @kernel_size: 2"), "a bad kernel_size"),
     (layer("MMDLoss", "x", "@z"), "does not fit"),
     (layer("JMMDLoss", "x", "x", "l", "l", body="sigma: @0"), "a bad sigma"),
+    (layer("EntropyLoss", "x", body="iterations_num: @5"), "a bad iterations_num; expected 0, found 5"),
     (layer("MMDLoss", "x", "x", body="kernel_mul: @0"), "a bad kernel_mul"),
     (layer("MMDLoss", "x", "x", body="kernel_num: @4000000000"), "a bad kernel_num"),
     (layer("ImResize", "i", body="factor: @nan"), "a bad factor"),

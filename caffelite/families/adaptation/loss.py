@@ -59,11 +59,16 @@ class EntropyLoss(ArrayLayer, Loss):
 
     With entropy_param or a second bottom, which is not read, x are probabilities p themselves: terms below threshold
     (0.001) do not count, and the divisor is N. Sources: mancinimassimiliano/latent_domains_DA and thuml/Xlearn,
-    src/caffe/layers/entropy_loss_layer.cpp; iterations_num, without loss before them, and ignore_label have no effect.
+    src/caffe/layers/entropy_loss_layer.cpp, where ignore_label has no effect either. Errors: iterations_num other than
+    0, before which the loss would be 0.
     """
 
     field = "entropy_param"
     bottoms = (1, 2)
+
+    def setup(self) -> None:
+        super().setup()
+        require.value(self, "iterations_num", not self.p.iterations_num, 0)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.axis(1, len(bottoms[0]))
@@ -101,6 +106,7 @@ class Discrepancy(ArrayLayer, Loss):
     another; k is the product of a sum of kernels e^(-g d) for each pair of bottoms, d the squared distance."""
 
     constant_bottoms = frozenset()
+    _fixed: Any = None
 
     def check_kernels(self, count: str, factor: str) -> None:
         """Errors: a number of kernels, or a factor between two of them, that makes no sense."""
@@ -127,6 +133,13 @@ class Discrepancy(ArrayLayer, Loss):
     def rates(self, xp: ModuleType, index: int, distances: Any) -> Any:
         """The g of the kernels of a pair of bottoms, by the distances of all samples."""
         raise NotImplementedError
+
+    def first_rate(self, xp: ModuleType, distances: Any) -> Any:
+        """``mean_rate``, with fix_gamma that of the first pass."""
+        rate = self.mean_rate(xp, distances) if self._fixed is None else self._fixed
+        if self.p.fix_gamma:
+            self._fixed = rate
+        return rate
 
     def mean_rate(self, xp: ModuleType, distances: Any) -> Any:
         """1 / the mean squared distance; 0 where all samples are in one place."""
@@ -191,13 +204,9 @@ class MMDLoss(Discrepancy):
     """
 
     field = "mmd_param"
-    _fixed: Any = None
 
     def rates(self, xp: ModuleType, index: int, distances: Any) -> Any:
-        rate = self.mean_rate(xp, distances) if self._fixed is None else self._fixed
-        if self.p.fix_gamma:
-            self._fixed = rate
-        return spread(rate, self.p.kernel_mul, self.p.kernel_num)
+        return spread(self.first_rate(xp, distances), self.p.kernel_mul, self.p.kernel_num)
 
 
 @register
@@ -221,6 +230,6 @@ class JMMDLoss(Discrepancy):
     def rates(self, xp: ModuleType, index: int, distances: Any) -> Any:
         p = self.p
         if index == 0:
-            return spread(self.mean_rate(xp, distances), p.kernel_mul, p.kernel_num)
+            return spread(self.first_rate(xp, distances), p.kernel_mul, p.kernel_num)
         rate = self.mean_rate(xp, distances) if p.auto_sigma else 1 / p.sigma
         return [rate / factor for factor in spread(1.0, p.label_kernel_mul, p.label_kernel_num)]
