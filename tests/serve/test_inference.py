@@ -177,3 +177,16 @@ def test_images_of_pages_are_decoded_in_a_process(monkeypatch):
                 pictures.decode(large)
             np.testing.assert_array_equal(pictures.decode(content), expected[0])
     assert pictures.elsewhere is None
+
+
+def test_a_model_opens_without_code_of_the_current_folder(model, monkeypatch, tmp_path):
+    """The folder of the server may be that of a stranger, and an empty entry of PYTHONPATH means it."""
+    for name in ("caffelite", "numpy", "cv2", "google"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep)
+    worker = client.Worker(model, InferenceLimits())
+    assert worker.open()["name"] == "shades"
+    worker.close()
+    assert not (tmp_path / "executed").exists()

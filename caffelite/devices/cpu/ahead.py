@@ -3,9 +3,10 @@ function of a process at a time."""
 
 import atexit
 import functools
+import os
 import subprocess
-import sys
 
+from ...system import HOME, environment, python
 from .kernels import winograd
 from .kernels.settings import is_compiled
 
@@ -17,9 +18,12 @@ def begin(device, size: int) -> None:
     """Compiles the kernels for windows of size², unless they are compiled already or this process has one thread."""
     if _compiling or device.threads == 1 or _compiled(winograd.convolve):
         return
-    words = [sys.executable, "-P", "-m", f"{__package__}.compile_winograd", str(size)]
+    start = f"from {__package__}.compile_winograd import main; import os; os.chdir({os.getcwd()!r}); main({size})"
     nothing = subprocess.DEVNULL
-    _compiling.append(subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing))
+    process = subprocess.Popen(
+        python(start), stdin=nothing, stdout=nothing, stderr=nothing, cwd=HOME, env=environment()
+    )
+    _compiling.append(process)
     atexit.register(_compiling[0].terminate)
 
 

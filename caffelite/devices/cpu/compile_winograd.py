@@ -1,7 +1,5 @@
 """The second process of ahead.py: compiles Winograd's kernels for windows of SIZE², of images with more tiles than
-channels; few nets begin with others. usage: python -m caffelite.devices.cpu.compile_winograd SIZE"""
-
-import sys
+channels; few nets begin with others."""
 
 import numpy as np
 
@@ -22,7 +20,3 @@ def main(size: int) -> None:
     built.forward(x, w, b, np.empty_like(x))
     if size == 3:
         built.weight_gradient(x, x, np.empty_like(w))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection, Pipe
 from types import FrameType
 from typing import Any
 
-from ...system import bound_to, command
+from ...system import HOME, bound_to, command, environment
 from ..control import Control, Subset
 
 # "rank size descriptor ...": rank 0 has one descriptor for each other rank, the others have the one of rank 0
@@ -81,8 +81,9 @@ def launch(arguments: list[str], size: int) -> int:
             descriptors = " ".join(map(str, (rank, size, *(end.fileno() for end in mine))))
             children.append(
                 subprocess.Popen(
-                    command(arguments),
-                    env={**os.environ, PLACE: descriptors},
+                    command(arguments, os.getcwd()),
+                    cwd=HOME,
+                    env={**environment(), PLACE: descriptors},
                     pass_fds=[end.fileno() for end in mine],
                     start_new_session=True,
                     preexec_fn=bind,

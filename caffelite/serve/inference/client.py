@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -26,6 +25,7 @@ import numpy as np
 from ...data import pictures
 from ...errors import CaffeliteError
 from ...runs.usage import resident
+from ...system import HOME, environment, python
 
 Answer = tuple[dict[str, Any], list[bytes]]
 Stamp = tuple[tuple[str, int, int], ...]
@@ -129,14 +129,16 @@ class Worker:
         self._connection, theirs = multiprocessing.Pipe()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
         with theirs:
+            start = f"from {__package__}.worker import main; import os; os.chdir({os.getcwd()!r}); main()"
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "caffelite.serve.inference.worker", str(theirs.fileno())],
+                python(start, str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=self._output,
                 start_new_session=True,
-                env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
+                cwd=HOME,  # the folder of this process may be a stranger's
+                env={**environment(), "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
             )
         model = "" if self.model == Path() else str(self.model)
         roots = None if self._roots is None else [str(root) for root in self._roots]

@@ -1,5 +1,4 @@
-"""The inference process: `python -m caffelite.serve.inference.worker N` answers requests on the connection with the
-descriptor N. The first request is "open"."""
+"""The inference process, which answers requests on a connection. The first request is "open"."""
 
 import resource
 import sys
@@ -301,5 +300,7 @@ def _limit_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answers on the connection with the descriptor that the command line names."""
+    user_modules.leave_current_folder()
     serve(Connection(int(sys.argv[1])))
