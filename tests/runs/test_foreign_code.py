@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import re
 import shlex
 import subprocess
@@ -32,16 +31,6 @@ class Foreign(Layer):
 """
 
 
-class Marker:
-    """A pickle that writes a file when it is read."""
-
-    def __init__(self, path):
-        self._path = str(path)
-
-    def __reduce__(self):
-        return os.system, (f"touch {shlex.quote(self._path)}",)
-
-
 @pytest.fixture
 def foreign(tmp_path, monkeypatch):
     """A folder with a stopped run, in which everything that could be executed writes the file ``executed``."""
@@ -65,8 +54,6 @@ def foreign(tmp_path, monkeypatch):
         (place / "layers.py").write_text(code + LAYER)
         (place / ".numba_config.yaml").write_text(f"cache_dir: {place}/compiled\n")
         (place / "matplotlibrc").write_text("backend: module://layers\n")
-    for function in (folder / "compiled").glob("**/*"):
-        function.write_bytes(pickle.dumps(Marker(tmp_path / "executed")))
     monkeypatch.chdir(tmp_path)
     return run
 
@@ -133,6 +120,7 @@ def test_a_run_is_continued_where_it_lies(foreign):
     assert config.record in (None, str(foreign))
 
 
+@pytest.mark.slow
 def test_the_queue_resumes_without_code_of_the_folder(foreign):
     root = foreign.parent
     named(foreign, "layers.py")

@@ -397,6 +397,7 @@ def path_fields():
             yield method, path, entry, name
 
 
+@pytest.mark.slow
 def test_a_path_of_any_field_stays_below_the_roots(site):
     outside = site.parent / "outside"
     shutil.copytree(site.parent / "copy", outside / "target", symlinks=True)
