@@ -43,7 +43,7 @@ _TYPES = (  # what the file begins with
         FileType("a pickle of Python", "of PyTorch? caffelite import {0} -model NET -out OUT"),
     ),
 )
-HDF5, ZIP, PICKLE = "an HDF5 file", "a ZIP archive", "a pickle of Python"
+HDF5, ZIP, PICKLE, PICTURE = "an HDF5 file", "a ZIP archive", "a pickle of Python", "a picture"
 
 
 def file_type(data: bytes) -> FileType | None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb, file_types, prototxt, weights
-from caffelite.data import open_source
+from caffelite.data import open_source, pictures
 from caffelite.data.transforms import read_mean
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.export.conversion import read_tensors
@@ -61,6 +61,13 @@ READERS = {
     "list": lambda path: hdf5(path),
     "HDF5": lambda path: path.with_name("list.txt").write_text(str(path)) and hdf5(path.with_name("list.txt")),
 }
+
+
+@pytest.mark.parametrize("content", ["page", "pointer", "zip", "refusal of a store"])
+def test_a_picture_that_is_another_file_is_named(content):
+    data, said = CONTENTS[content]
+    with pytest.raises(ValueError, match="not an image that can be decoded: it is a"):
+        pictures.decode(data)
 
 
 def hdf5(path: Path) -> None:

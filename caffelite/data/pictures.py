@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb, inputs
+from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import Locator, Where, missing_extra
 from . import image_headers
 from .images import channels_first, opencv
@@ -221,7 +221,10 @@ def _decode(cv2: ModuleType, content: bytes, flag: int) -> np.ndarray:
 def _hint(content: bytes) -> str:
     if image_headers.is_heic(content):
         return ": HEIC, the format of Apple's cameras; convert it to JPEG: heif-convert a.heic a.jpg"
-    return ": AVIF needs a newer opencv-python-headless" if content[4:12] == b"ftypavif" else ""
+    if content[4:12] == b"ftypavif":
+        return ": AVIF needs a newer opencv-python-headless"
+    kind = file_types.file_type(content)
+    return f": it is {kind.what}" if kind and kind.what != file_types.PICTURE else ""
 
 
 def _fourth(raw: np.ndarray) -> np.ndarray | None:

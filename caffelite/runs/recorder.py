@@ -202,6 +202,9 @@ class Recorder(Hook):
         return sessions if not known or not known.isdisjoint({trainer.owner.run.id, trainer.owner.before}) else []
 
     def _rename_folder(self) -> None:
+        if Path.cwd().is_relative_to(self.folder.resolve()):
+            what = f"-record: records cannot take the place of {self.folder}, which holds the current folder"
+            raise CaffeliteError(what, remedy="name a folder of their own, as in -record run_1")
         renamed = files.free(self.folder, itertools.count(1))
         os.rename(self.folder, renamed)
         # The job is this run, not the earlier one.

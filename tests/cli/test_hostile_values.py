@@ -123,6 +123,19 @@ def test_a_configuration_has_the_bounds_of_its_options():
         RunConfig(solver="s.prototxt", level=1 << 31)
 
 
+@pytest.mark.parametrize("record", [".", "..", "../..", "../here"])
+def test_records_never_replace_the_current_folder(folder, call, monkeypatch, record):
+    """Nor one that holds it: it would be renamed."""
+    (folder / "here").mkdir()
+    for name in ("net.prototxt", "solver.prototxt", "rows.h5", "rows.txt"):
+        (folder / "here" / name).write_bytes((folder / name).read_bytes())
+    monkeypatch.chdir(folder / "here")
+    before = sorted(os.listdir(".")), sorted(os.listdir(".."))
+    result = call("train", "-solver", "solver.prototxt", "-iterations", 1, "-record", record)
+    assert result.status == 2 and "-record" in result.err and "as in -record run_1" in result.err
+    assert (sorted(set(os.listdir(".")) - {".run.lock"}), sorted(os.listdir(".."))) == before
+
+
 @pytest.mark.parametrize("start", [["-m", "caffelite"], ["-c", "from caffelite.cli import main; main()"]])
 def test_a_deleted_folder_is_one_line(tmp_path, start):
     gone = tmp_path / "gone"
