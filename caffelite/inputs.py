@@ -27,6 +27,7 @@ LIST = 1 << 30  # a list of images
 IMAGE = 1 << 30  # an image file
 MESSAGE = (1 << 31) - 1  # a binary protobuf message, which protobuf limits
 LOG = 1 << 30  # a log or the records of a run
+UNPACKED, RATIO = 1 << 30, 100  # bytes that any packed file may have unpacked; a larger file this many times its own
 
 _KINDS = (
     (stat.S_ISDIR, "it is a folder, not a file"),
@@ -125,6 +126,14 @@ def read_text(path: str | os.PathLike, most: int = TEXT, errors: str = "strict")
 def encoding(content: bytes) -> str:
     """The encoding of a text by the byte order mark that it may begin with."""
     return "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+
+
+def check_unpacked(size: int, packed: int) -> None:
+    """Refuses what a packed file holds, before it is unpacked. size: unpacked, packed: of the file, in bytes. Errors:
+    OSError."""
+    most = max(UNPACKED, RATIO * packed)
+    if size > most:
+        raise OSError(errno.EFBIG, f"{packed} bytes unpack to {size}, too many for a file of its size (at most {most})")
 
 
 def reason(mistake: Exception) -> str:

@@ -81,7 +81,8 @@ def _download(name: str, folder: Path, force: bool) -> None:
 
     def progress(done: int, total: int | None) -> None:
         nonlocal shown, before
-        shown = shown or bar(total, name=published.find(name).file, unit="B", unit_scale=True)
+        if shown is None:
+            shown = bar(total, name=published.find(name).file, unit="B", unit_scale=True)
         shown.update(done - before)
         before = done
 

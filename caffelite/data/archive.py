@@ -113,13 +113,15 @@ def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]
             file = archive.fileobj
             plain = isinstance(file, io.BufferedReader)
             identity = _identity(os.fstat(file.fileno())) if isinstance(file, io.BufferedReader) else ()
-            members = dict(tar.files(archive))
+            packed = len(root) if isinstance(root, bytes) else os.stat(root).st_size
+            members, size = dict(tar.files(archive, packed)), 0
             for member in members.values():
                 if member is None or member.offset in held:
                     continue
                 if isinstance(root, Path) and plain and not member.issparse():
                     held[member.offset] = _Place(root, member.offset_data, member.size, identity)
                 elif content := archive.extractfile(member):
+                    inputs.check_unpacked(size := size + member.size, packed)
                     held[member.offset] = content.read()
                 else:
                     raise tar.Unreadable(f'"{member.name}" is no file')

@@ -117,6 +117,7 @@ class Packed:
         self._values: np.ndarray | None = None
         with _archive(path) as archive, archive.open(entry) as file:
             self.dtype, self.shape, self._order, self._start = npy.header(file)
+        inputs.check_unpacked(entry.file_size, path.stat().st_size)
         needed = self._start + self.dtype.itemsize * math.prod(self.shape)
         if entry.file_size != needed:
             raise ValueError(f'"{entry.filename}" has {entry.file_size} bytes instead of {needed}')
@@ -157,6 +158,14 @@ def of_npz(path: Path, name: str) -> Packed | None:
     with _archive(path) as archive:
         packed = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
     return Packed(path, packed) if packed else None
+
+
+def read_all(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a .npz by name. Errors: DAMAGE, MemoryError."""
+    with _archive(path) as archive:
+        entries = archive.infolist()
+    inputs.check_unpacked(sum(entry.file_size for entry in entries), path.stat().st_size)
+    return {entry.filename.removesuffix(".npy"): Packed(path, entry)[:] for entry in entries}
 
 
 # The third byte of the file → the type of its numbers.

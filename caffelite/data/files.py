@@ -196,7 +196,7 @@ def _index(file: FileIO, named: str) -> list[tuple[int, str, int, int]]:
     """Label, name, offset and bytes of each image of an archive. Errors: those of `Shards`; OSError; Unreadable."""
     samples: dict[str, dict[str, tarfile.TarInfo]] = {}
     with tar.opened(mode="r:", fileobj=file) as archive:  # unbuffered: the headers alone are read
-        for full_name, member in tar.files(archive):
+        for full_name, member in tar.files(archive, os.fstat(file.fileno()).st_size):
             folder_, name = os.path.split(full_name)
             stem, _, ending = name.partition(".")
             if stem:

@@ -27,7 +27,7 @@ from ..layers.scale_bias import Scale
 from ..net.nodes import Graph, Node
 from . import onnx_weights
 
-MOST_PICKLED = 64 << 20  # bytes of a .pth file's pickle, which holds names and shapes
+MOST_NAMED = 16 << 20  # bytes of names and shapes: a .pth file's pickle, a .safetensors file's header
 BFLOAT16 = "bfloat16"
 DTYPES = ("<f8", "<f4", "<f2", BFLOAT16, "<i8", "<i4", "<i2", "i1", "u1", "u1")
 SAFETENSORS = dict(zip("F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL".split(), DTYPES, strict=True))
@@ -96,15 +96,28 @@ def _safetensors(data: bytes) -> Tensors:
     (size,) = struct.unpack_from("<Q", data)
     if size > len(data) - 8:
         raise _Refused("a header that is longer than the file")
+    if size > MOST_NAMED:
+        raise _Refused(f"a header of {size} bytes; expected at most {MOST_NAMED}")
     header, body = json.loads(data[8 : 8 + size]), memoryview(data)[8 + size :]
+    header.pop("__metadata__", None)
+    _check_offsets({name: entry["data_offsets"] for name, entry in header.items()}, len(body))
     tensors = SortedTensors()
-    for name in sorted((name for name in header if name != "__metadata__"), key=_by_numbers):
+    for name in sorted(header, key=_by_numbers):
         entry = header[name]
         start, end = entry["data_offsets"]
-        if not 0 <= start <= end <= len(body):
-            raise _Refused(f"{name} lies outside the file")
         tensors[name] = _array(body[start:end], SAFETENSORS[entry["dtype"]]).reshape(entry["shape"])
     return tensors
+
+
+def _check_offsets(offsets: Mapping[str, Sequence[int]], size: int) -> None:
+    """Each byte belongs to one tensor, as the format demands: else a small file could hold many large ones."""
+    position, before = 0, ""
+    for name, (start, end) in sorted(offsets.items(), key=lambda item: tuple(item[1])):
+        if not 0 <= start <= end <= size:
+            raise _Refused(f"{name} lies outside the file")
+        if start < position:
+            raise _Refused(f"{name} overlaps {before}")
+        position, before = end, name
 
 
 class _Storage:
@@ -129,7 +142,7 @@ def _tensor(storage: Any, offset: int, shape: tuple[int, ...], strides: tuple[in
         raise _Refused("a tensor that is larger than its storage")
     bytes_apart = [stride * values.itemsize for stride in strides]
     view = np.lib.stride_tricks.as_strided(values[offset:], shape, bytes_apart, writeable=False)
-    return np.ascontiguousarray(view).reshape(shape)
+    return view  # not a copy: a file may name a storage often
 
 
 def _parameter(tensor: Any, *_: Any) -> Any:
@@ -150,6 +163,7 @@ class _Unpickler(PlainUnpickler):
     def __init__(self, data: bytes, archive: zipfile.ZipFile, folder: str):
         super().__init__(data, self.ALLOWED)
         self._archive, self._folder = archive, folder
+        self._storages: dict[tuple[str, str], _Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self.ALLOWED:
@@ -160,7 +174,10 @@ class _Unpickler(PlainUnpickler):
         kind, dtype, key, _, _ = pid
         if kind != "storage" or dtype not in STORAGES.values() or not isinstance(key, str):
             raise _Refused("a storage of an unknown type")
-        return _Storage(_array(_stored(self._archive, f"{self._folder}/data/{key}"), dtype))
+        if (key, dtype) not in self._storages:
+            values = _array(_stored(self._archive, f"{self._folder}/data/{key}"), dtype)
+            self._storages[key, dtype] = _Storage(values)
+        return self._storages[key, dtype]
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -171,11 +188,13 @@ def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _torch(data: bytes) -> Tensors:
     archive = zipfile.ZipFile(io.BytesIO(data))
+    if sum(entry.file_size for entry in archive.infolist()) > len(data):  # stored, so none of them overlaps another
+        raise _Refused("files that are compressed or overlap, which PyTorch never writes")
     pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise _Refused("a zip file without one data.pkl")
     folder = pickles[0].removesuffix("/data.pkl")
-    if archive.getinfo(pickles[0]).file_size > MOST_PICKLED:
+    if archive.getinfo(pickles[0]).file_size > MOST_NAMED:
         raise _Refused("more than names and shapes in data.pkl")
     if f"{folder}/byteorder" in archive.namelist() and _stored(archive, f"{folder}/byteorder") != b"little":
         raise _Refused("values in big-endian order")

@@ -6,21 +6,17 @@ digest is git's id of the file. Nets whose pages state no digest, as VGG's, are 
 """
 
 import hashlib
-import http.client
 import urllib.error
-import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb, prototxt
+from ..data.download import Progress, receive
 from ..data.drafts import atomic, check_free
 from ..errors import CaffeliteError, Where
 from . import catalog
 
-CHUNK = 1 << 18  # bytes
-TIMEOUT = 30  # seconds without an answer
-Progress = Callable[[int, int | None], None]
+LARGEST = 1 << 30  # bytes of weights
 
 
 @dataclass(frozen=True)
@@ -111,11 +107,12 @@ def download(source: Published, path: Path, progress: Progress = lambda done, to
     part = path.with_name(f"{path.name}.part")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _receive(source.url, part, progress)
+        with open(part, "ab") as file:
+            receive(source.url, file, LARGEST, progress)
     except urllib.error.HTTPError as mistake:
         if mistake.code != 416:  # the part is already as long as the file
             raise _failed(source, f"{mistake.code} {mistake.reason}", part) from None
-    except (OSError, http.client.HTTPException) as mistake:
+    except OSError as mistake:
         raise _failed(source, str(getattr(mistake, "reason", mistake)), part) from None
     digest = _digest(part, source.git)
     if digest != source.sha1:
@@ -130,24 +127,6 @@ def _failed(source: Published, reason: str, part: Path) -> CaffeliteError:
     remains = f"; {part.stat().st_size:,} bytes stay in {part}" if part.is_file() else ""
     remedy = f"repeat the command, which continues, or save the file as {part.with_suffix('')}"
     return CaffeliteError(f"cannot download {source.url}: {reason}{remains}", remedy=remedy)
-
-
-def _receive(url: str, part: Path, progress: Progress) -> None:
-    """Appends to a file what it lacks. Errors: OSError, also where the answer ends early; HTTPException."""
-    done = part.stat().st_size if part.is_file() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-        if done and answer.status != 206:  # a server that begins anew
-            done = 0
-        length = answer.headers.get("Content-Length")
-        total = done + int(length) if length else None
-        with open(part, "ab" if done else "wb") as file:
-            while chunk := answer.read(CHUNK):
-                file.write(chunk)
-                done += len(chunk)
-                progress(done, total)
-    if total is not None and done < total:
-        raise OSError(f"the answer ended after {done:,} of {total:,} bytes")
 
 
 def _digest(path: Path, git: bool) -> str:

@@ -21,9 +21,9 @@ NAME = "cifar10_quick"
 
 class Server(ThreadingHTTPServer):
     """Serves one file. most: bytes after which an answer breaks off; ranges: whether it honors Range; asked: each
-    request's Range."""
+    request's Range. length: what the answer says in place of its length."""
 
-    most, ranges = 1 << 30, True
+    most, ranges, length = 1 << 30, True, ""
 
     def __init__(self, content: bytes):
         self.content, self.asked = content, []
@@ -40,7 +40,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(416 if asked else 404)
             return
         self.send_response(206 if first else 200)
-        self.send_header("Content-Length", str(len(content)))
+        if self.server.length != "none":
+            self.send_header("Content-Length", self.server.length or str(len(content)))
         self.end_headers()
         self.wfile.write(content[: self.server.most])
 
@@ -94,6 +95,31 @@ def test_an_interrupted_download_is_continued(server, call, content):
     server.most = 1 << 30
     assert call("models", NAME, "mine", "--download").status == 0
     assert server.asked == [None, f"bytes={half}-"] and Path("mine/made_up.caffemodel").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "length, said",
+    [
+        *(("none", ""), ("12x", ""), ("-1", "")),
+        ("9" * 30, ""),
+        ("1" + "0" * 12, "bytes stay in"),
+        ("1000", "is not the published file"),
+    ],
+)
+def test_a_server_that_tells_no_length_or_a_wrong_one(server, call, content, length, said):
+    server.length = length
+    result = call("models", NAME, "mine", "--download")
+    assert (result.status, said in result.err) == (2 if said else 0, True)
+    assert said or Path("mine/made_up.caffemodel").read_bytes() == content
+
+
+@pytest.mark.parametrize("length", ["none", ""])
+def test_an_answer_without_an_end(server, call, monkeypatch, length):
+    server.length = length
+    monkeypatch.setattr(published, "LARGEST", 50_000)
+    result = call("models", NAME, "mine", "--download")
+    assert result.status == 2 and "the answer has more than 50,000 bytes" in result.err
+    assert all(path.stat().st_size <= 50_000 for path in Path("mine").iterdir())
 
 
 @pytest.mark.parametrize("have", ["half", "all"])

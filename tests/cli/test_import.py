@@ -207,6 +207,33 @@ class Harmful:
         return os.system, ("touch harmed",)
 
 
+def overlapping(count, step, size=8):
+    """A .safetensors file of tensors that share most of their bytes."""
+    entries = {
+        f"t{i}": {"dtype": "F32", "shape": [size // 4], "data_offsets": [step * i, step * i + size]}
+        for i in range(count)
+    }
+    header = json.dumps(entries).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(step * count + size)
+
+
+def test_tensors_that_share_a_storage_share_its_memory(tmp_path, in_tmp_path):
+    """Tied weights; and a small file cannot take more memory by naming a storage often."""
+    data = pickled({"a": np.arange(8, dtype=np.float32)})
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        contents = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    once = contents["net/data.pkl"]
+    first, last = once.index(b"X\x01\0\0\0a"), once.rindex(b"u.") if b"u." in once else once.rindex(b"s.")
+    item = once[first:last]
+    many = b"(" + b"".join(item.replace(b"X\x01\0\0\0a", b"X\x04\0\0\0%04d" % i) for i in range(500)) + b"u"
+    with zipfile.ZipFile(tmp_path / "weights", "w") as archive:
+        archive.writestr("net/data.pkl", once[:first].removesuffix(b"(") + many + b".")
+        archive.writestr("net/data/0", contents["net/data/0"])
+    tensors = read_tensors(tmp_path / "weights")
+    assert len(tensors) == 500 and all((values == np.arange(8)).all() for values in tensors.values())
+    assert len({values.__array_interface__["data"][0] for values in tensors.values()}) == 1
+
+
 @pytest.mark.parametrize(
     "data, message",
     [
@@ -214,6 +241,9 @@ class Harmful:
         (lambda: pickle.dumps({}), "save it again with a newer PyTorch"),
         (lambda: safetensors({"a": np.ones(9, np.float32)})[:-4], "a lies outside the file"),
         (lambda: struct.pack("<Q", 1 << 60) + b"{", "a header that is longer than the file"),
+        (lambda: struct.pack("<Q", 17 << 20) + b"{" + bytes(17 << 20), "a header of 17825792 bytes; expected at most"),
+        (lambda: overlapping(2, 1), "t1 overlaps t0"),
+        (lambda: overlapping(3, 4), "t1 overlaps t0"),
         (lambda: b"hello", "found none of these"),
         (lambda: b"", "expected a state_dict"),
     ],

@@ -5,6 +5,8 @@ import tracemalloc
 
 import pytest
 
+from caffelite import inputs
+from caffelite.data import tar
 from caffelite.data.archive import Files, splits
 from caffelite.errors import CaffeliteError
 
@@ -98,6 +100,58 @@ def test_a_header_with_a_size_below_zero():
     data[148:156] = b"%06o\0 " % chksum
     with pytest.raises(CaffeliteError, match="x: cannot read it"):
         Files(bytes(data), "x")
+
+
+def small(members, packing):
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode=f"w:{packing}") as archive:
+        for member, content in members:
+            archive.addfile(member, content)
+    return body.getvalue()
+
+
+def members(count, size, name="c/{}.jpg"):
+    """Files of zeros."""
+    for number in range(count):
+        member = tarfile.TarInfo(name.format(number))
+        member.size = size
+        yield member, io.BytesIO(bytes(size))
+
+
+def long_name(size):
+    member = tarfile.TarInfo("././@LongLink")
+    member.type, member.size = tarfile.GNUTYPE_LONGNAME, size
+    yield member, io.BytesIO(b"a" * size)
+
+
+def links(count):
+    """A folder of many files, and many links to it."""
+    yield from members(count, 0)
+    for number in range(count):
+        member = tarfile.TarInfo(f"link{number}")
+        member.type, member.linkname = tarfile.SYMTYPE, "c"
+        yield member, None
+
+
+@pytest.mark.parametrize(
+    "made, packing, said",
+    [
+        (lambda: members(3, 500_000), "gz", "too many for a file of its size"),
+        (lambda: members(3, 500_000), "bz2", "too many for a file of its size"),
+        (lambda: members(500, 0), "gz", "more than"),
+        (lambda: long_name(2 << 20), "gz", "a header of 2097152 bytes"),
+        (lambda: links(300), "", "links name more than"),
+    ],
+)
+def test_a_small_archive_that_unpacks_to_much(tmp_path, monkeypatch, made, packing, said):
+    """Bounded before it is unpacked, by a limit and by the size of the archive."""
+    monkeypatch.setattr(inputs, "UNPACKED", 1_000_000)
+    monkeypatch.setattr(inputs, "RATIO", 10)
+    monkeypatch.setattr(tar, "FEW_NAMES", 100)
+    (tmp_path / "a.tar").write_bytes(small(made(), packing))
+    for root in (tmp_path / "a.tar", (tmp_path / "a.tar").read_bytes()):
+        with pytest.raises(CaffeliteError, match=said):
+            Files(root, "x")
 
 
 @pytest.mark.parametrize("name", ["fifo", "/dev/zero"])

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 
+from caffelite import inputs
 from caffelite.data import samples
 from caffelite.data.arrays import Packed
 from caffelite.errors import CaffeliteError
@@ -169,6 +170,13 @@ def test_arrays_without_their_backend_name_it(source, images, tmp_path, form, ba
         {"npy": write_npy, "idx": write_idx}[form](path, images)
     with pytest.raises(CaffeliteError, match=f"holds arrays, and backend is {said}; write backend: ARRAYS"):
         source(f'type: "Data" top: "data" data_param {{ source: "{path}" {backend} batch_size: 1 }}')
+
+
+def test_a_small_npz_that_unpacks_to_much(arrays, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "UNPACKED", 1_000_000)
+    np.savez_compressed(tmp_path / "a.npz", data=np.zeros((200, 100, 100), np.uint8), label=np.zeros(200))
+    with pytest.raises(CaffeliteError, match="too many for a file of its size"):
+        arrays(tmp_path / "a.npz")
 
 
 def test_pickles_are_refused(arrays, tmp_path):

@@ -1,6 +1,5 @@
 """`caffelite dataset` digits, mnist, cifar10, blobs, shapes, words and motions: sets that are downloaded, or drawn."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -52,6 +51,8 @@ def digits(out: Path, force: bool) -> None:
         imaging.write(drafts[names[1]], images[chosen], labels[chosen])
 
 
+DOWNLOAD = 1 << 28  # bytes; CIFAR-10 has 170 million
+MNIST_BYTES = 64 << 20  # more than any of its files has
 MNIST_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
 # name: (md5 of the .gz that the mirrors hold, md5 of what is in it)
 MNIST_FILES = {
@@ -266,10 +267,15 @@ def motions(pairs: int, test_pairs: int, seed: int, out: Path, force: bool) -> N
 
 def unpacked(path: Path | str, content: bytes) -> bytes:
     import gzip
+    import io
     import zlib
 
     try:
-        return gzip.decompress(content)
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            unpacked = file.read(MNIST_BYTES + 1)
+            if len(unpacked) > MNIST_BYTES:
+                raise OSError(f"it holds more than {MNIST_BYTES} bytes")
+            return unpacked
     except (OSError, EOFError, zlib.error) as mistake:
         raise Where(str(path)).error(f"damaged gzip file: {mistake}", remedy="fetch the file again") from None
 
@@ -289,7 +295,7 @@ def download(urls: list[str], md5: str, remedy: str = "get it by other means and
     failures = []
     for url in urls:
         try:
-            return verified(url, b"".join(_chunks(url)), md5)
+            return verified(url, _content(url), md5)
         except CaffeliteError as mistake:
             failures.append(str(mistake))
         except OSError as mistake:
@@ -297,14 +303,19 @@ def download(urls: list[str], md5: str, remedy: str = "get it by other means and
     raise CaffeliteError(f"cannot download {urls[0].rsplit('/', 1)[1]}: {' | '.join(failures)}", remedy=remedy)
 
 
-def _chunks(url: str) -> Iterator[bytes]:
-    import urllib.request
+def _content(url: str) -> bytes:
+    import io
 
+    from ...data.download import receive
     from ...progress import bar as progress_bar
 
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        size = int(answer.headers.get("Content-Length") or 0) or None
-        with progress_bar(size, name=url.rsplit("/", 1)[1], unit="B", unit_scale=True) as bar:
-            while chunk := answer.read(1 << 16):
-                bar.update(len(chunk))
-                yield chunk
+    content, before = io.BytesIO(), 0
+    with progress_bar(None, name=url.rsplit("/", 1)[1], unit="B", unit_scale=True) as bar:
+
+        def show(done: int, total: int | None) -> None:
+            nonlocal before
+            bar.update(done - before)
+            before = done
+
+        receive(url, content, DOWNLOAD, show)
+    return content.getvalue()

@@ -1,6 +1,5 @@
 """Runs the iteration of a diagnosis bundle again, with the bundle's weights and samples."""
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb, inputs, prototxt, stored, weights
+from ...data import arrays
 from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...layers.base.state import carried
@@ -60,10 +60,8 @@ def _report(folder: Path) -> dict[str, Any]:
 
 def _batch(folder: Path) -> dict[str, np.ndarray]:
     try:
-        inputs.check(folder / diagnosis.BATCH)
-        with np.load(folder / diagnosis.BATCH) as file:
-            return dict(file)
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        return arrays.read_all(folder / diagnosis.BATCH)
+    except arrays.DAMAGE as error:
         raise _no_bundle(folder, inputs.reason(error)) from None
 
 
