@@ -11,7 +11,7 @@ from ..system import descendants
 
 VARIABLES = {"PYTHONFAULTHANDLER": "1"}  # of processes whose calls ``abort`` shall print
 SECONDS = 1.0  # in which they print
-HEAD = "Current thread"
+HEAD, FRAMES = "Current thread", 3
 FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)', re.M)
 OWN = ("subprocess.py", "system.py", "selectors.py", "star.py")  # of processes that only wait for others
 
@@ -25,10 +25,10 @@ def abort(process: int) -> None:
 
 
 def innermost(text: str) -> list[str]:
-    """Of each process that printed its calls: "file.py:12 name", its innermost call and the one that made it."""
+    """Of each process that printed its calls: "file.py:12 name", its innermost call and those that made it."""
     calls = []
     for block in text.split(HEAD)[1:]:
-        frames = [f"{Path(path).name}:{line} {name}" for path, line, name in FRAME.findall(block)[:2]]
+        frames = [f"{Path(path).name}:{line} {name}" for path, line, name in FRAME.findall(block)[:FRAMES]]
         if frames and not frames[0].startswith(OWN):
             calls.append(" < ".join(frames))
     return calls

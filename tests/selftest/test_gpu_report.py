@@ -27,6 +27,7 @@ from caffelite.selftest.report import (
     changes,
     document,
     environment as report_environment,
+    figures,
     page,
     runner,
     tests,
@@ -111,7 +112,8 @@ def test_a_step_that_fails_costs_its_limit_alone(faulty, what, status, detail):
     assert failed["status"] == status and detail in failed["detail"], failed
     assert [row["name"] for row in failed["rows"]][:2] == ["first", "second"]
     assert failed["rows"][1]["figures"] == {"ms": 2.0}
-    assert failed["output"] == ("the output\n" if status in runner.BAD else "")
+    assert failed["output"].startswith("the output\n") == (status in runner.BAD)
+    assert ("it stood in <string>:" in failed["detail"]) == (what in ("sleep", "close and sleep"))
     assert after["status"] == "pass"
 
 
@@ -229,6 +231,19 @@ def test_the_row_of_all_kernels(monkeypatch, tmp_path, status, result):
     (row,) = report_environment.kernels(Request(0))
     assert (row["status"], row["detail"]) == (result, "why" if status else "folder -arch 90")
     assert row["figures"]["compilation_s"] > 0
+
+
+def test_figures_of_a_net_that_fails(tmp_path, monkeypatch):
+    """What it measured before stays, and its last line is a row."""
+    (tmp_path / "tools").mkdir()
+    rows = 'print(\'{"name": "lenet", "detail": "2 ms", "ms": 2.0}\', flush=True)'
+    (tmp_path / "tools/gpu_figures.py").write_text(f"import sys; {rows}; sys.exit('no memory')")
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    measured, failed = figures.of_net(Request(0), "lenet", "fp16")
+    assert (measured["status"], measured["figures"]) == ("pass", {"ms": 2.0})
+    assert (failed["name"], failed["status"], failed["detail"]) == ("lenet, fp16", "fail", "no memory")
+    (skipped,) = figures.of_net(Request(None), "lenet", "fp16")
+    assert skipped["status"] == "skipped"
 
 
 # Comparison
@@ -364,10 +379,13 @@ def rehearse(folder: Path, names: tuple[str, ...], seconds: float = 60, **variab
 @pytest.mark.slow
 def test_the_first_steps_pass_on_the_stand_in(tmp_path):
     names = "environment", *RANKS, "ranks.a_net_over_gpus_stages_2", "ranks.exchange_4", "ranks.exchange_2_mps"
-    content = rehearse(tmp_path / "r", names)
+    content = rehearse(tmp_path / "r", names, 200)  # seconds, for a machine that others use too
     assert content["device"] == "GPU 0: Stand-in"
     status = {each["name"]: each["status"] for each in content["steps"]}
-    assert status.pop("ranks.exchange_2_mps") == "skipped" and set(status.values()) == {"pass"}, content
+    assert status.pop("ranks.exchange_2_mps") == "skipped"
+    assert [
+        (each["detail"], each["rows"]) for each in content["steps"] if each["status"] not in ("pass", "skipped")
+    ] == []
     rows = {row["name"]: row["detail"] for each in content["steps"] for row in each["rows"]}
     assert rows["NCCL as loaded"] == "2.32.3" and "NCCL_MULTI_RANK_GPU_ENABLE=1" in rows["variables"]
 
@@ -379,7 +397,11 @@ def test_the_first_steps_pass_on_the_stand_in(tmp_path):
     [
         ("plan", "fail", r"rank \d calls allReduce \d+ while rank \d calls allReduce \d+"),
         ("order", "fail", "rank 0 calls allReduce 1000 while rank 1 calls send 1"),
-        ("resident", "fail", "they do not end; rank 0: queue.py.* get < .*; rank 1: communicator.py:.* _break"),
+        (
+            "resident",
+            "fail",
+            r"they do not end; rank 0: .*queue.py:\d+ get .*; rank 1: communicator.py:\d+ _break ",
+        ),
     ],
 )
 def test_faults_of_ranks_are_named(tmp_path, fault, status, report):

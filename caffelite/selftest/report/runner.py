@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from ...devices.cuda import prepared
 from ...system import bound_to, kill_tree, python
+from .. import stacks
 from . import mps
 from .document import Document
 from .steps import SHARED_RANKS, STEPS, Request, Step
@@ -90,11 +91,14 @@ def _run_step(
                 process.wait(max(0.1, begin + limit - time.monotonic()))
             except subprocess.TimeoutExpired:
                 ended = False
-        kill_tree(process.pid) if process.poll() is None else None
+        if not ended:
+            stacks.abort(process.pid)
+            kill_tree(process.pid)
         status, detail = _outcome(document.step(step.name), process.wait() if ended else None, limit)
         output.seek(0)
-        text = output.read().decode(errors="replace")[-TAIL:] if status in BAD else ""
-    document.end(step.name, status, time.monotonic() - begin, detail, text)
+        text = output.read().decode(errors="replace")
+    calls = "" if ended else "".join(f"; it stood in {each}" for each in stacks.innermost(text)[-1:])
+    document.end(step.name, status, time.monotonic() - begin, detail + calls, text[-TAIL:] if status in BAD else "")
 
 
 def _outcome(step: dict[str, Any], status: int | None, limit: float) -> tuple[str, str]:
@@ -119,7 +123,12 @@ def _process(
     words = [json.dumps(asdict(step)), json.dumps(asdict(request)), str(writer)]
     process = subprocess.Popen(
         python("from caffelite.selftest.report.worker import main; main()", *words),
-        env={**os.environ, **variables, "PYTHONUNBUFFERED": "1"},  # what it printed is there when it is killed
+        env={
+            **os.environ,
+            **variables,
+            **stacks.VARIABLES,
+            "PYTHONUNBUFFERED": "1",
+        },  # what it printed is there when it is killed
         pass_fds=[writer],
         stdin=subprocess.DEVNULL,
         stdout=output,
