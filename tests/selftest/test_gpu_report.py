@@ -218,6 +218,17 @@ def test_the_multi_process_service_serves_ranks_that_fail(faulty, monkeypatch, f
     assert not Path(folders[1]).exists()
 
 
+def test_steps_get_absolute_paths(faulty, monkeypatch):
+    names = "CAFFELITE_NCCL", "CAFFELITE_KERNELS"
+    told = "".join(f'tell("{name}", detail=os.environ.get("{name}", ""))\n' for name in names)
+    monkeypatch.setattr(runner, "python", lambda code, *words: [sys.executable, "-c", WORKER + told, *words])
+    monkeypatch.setenv("CAFFELITE_NCCL", "lib/libnccl.so.2")
+    monkeypatch.delenv("CAFFELITE_KERNELS", raising=False)
+    (content,) = runner.run(Path("r"), Request(0), 60, steps=(step("pass"),))["steps"]
+    details = [row["detail"] for row in content["rows"][2:]]
+    assert details == [str(faulty / "lib/libnccl.so.2"), str(faulty / "r/kernels")]
+
+
 @pytest.mark.parametrize("status, result", [(0, "pass"), (1, "fail"), (2, "skipped")])
 def test_the_row_of_all_kernels(monkeypatch, tmp_path, status, result):
     """By the tool's status and last line; without a compiler there is nothing to fail."""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from ...devices.cuda import prepared
+from ...devices.cuda import nccl, prepared
 from ...system import bound_to, kill_tree, python
 from .. import stacks
 from . import mps
@@ -38,7 +38,10 @@ def run(
     each row, and with None when a step ends."""
     begin, document = time.monotonic(), Document(folder, steps, budget)
     ranks = {"NCCL_DEBUG": os.environ.get("NCCL_DEBUG", "WARN")}
-    kernels = {prepared.FOLDER: os.environ.get(prepared.FOLDER) or str((folder / "kernels").resolve())}
+    # Absolute paths: steps work in other folders.
+    paths = {prepared.FOLDER: os.path.abspath(os.environ.get(prepared.FOLDER) or folder / "kernels")}
+    if library := os.environ.get(nccl.LIBRARY):
+        paths[nccl.LIBRARY] = os.path.abspath(library)
     with ExitStack() as stack:
         shared: dict[str, str] = {}  # variables of ranks that share a GPU
         for step in steps:
@@ -52,7 +55,7 @@ def run(
                 if step.name == EXCHANGE_MPS:
                     service = stack.enter_context(mps.service())
                     variables = ranks | service
-                _run_step(document, step, request, min(step.seconds, left), kernels | variables, tell)
+                _run_step(document, step, request, min(step.seconds, left), paths | variables, tell)
                 if step.name == EXCHANGE_MPS and document.step(step.name)["status"] == PASS:
                     shared = service
             tell(document.step(step.name), None)
