@@ -107,7 +107,9 @@ def _run_step(
 def _outcome(step: dict[str, Any], status: int | None, limit: float) -> tuple[str, str]:
     """(status, detail) of a step by the exit status of its process; None: it was ended at its limit."""
     rows = [row["status"] for row in step["rows"]]
-    last = f"; the last result: {step['rows'][-1]['name']}" if rows else "; no result yet"
+    names = [row["name"] for row in step["rows"]][-1:] or step["passed"][-1:]
+    passed = f", {len(step['passed'])} passed" if step["passed"] else ""
+    last = f"{passed}; the last result: {names[0]}" if names else "; no result yet"
     if status is None:
         return LATE, f"ended after {limit:.0f} s{last}"
     if status:

@@ -60,13 +60,13 @@ STEPS = (
     Step(f"{SHARED_RANKS}.exchange_2_mps", "sums of two ranks, by the multi-process service", 25, "2"),
     *(_of_check(check) for check in several.CHECKS),
     Step(f"{SHARED_RANKS}.exchange_4", "sums of four ranks", 25, "4"),
-    Step("tests.multi_gpu", "tests of several GPUs", 100, "multi_gpu"),
+    Step("tests.multi_gpu", "tests of several GPUs", 120, "multi_gpu"),
     Step("cases", "reference cases", 60),
     Step("tests.gpu", "tests of one GPU", 80, "gpu"),
+    Step("figures.ranks", "speed of one, two and four ranks on one GPU", 45),
     *(
         Step(f"figures.{net}_{precision}", f"speed of {net}, {precision}", 25, f"{net} {precision}")
         for net, precision in NETS
     ),
-    Step("figures.ranks", "speed of one, two and four ranks on one GPU", 45),
 )
 ROOT = Path(__file__).resolve().parents[3]  # of a checkout, which has tests/ and tools/

@@ -14,10 +14,18 @@ from ...system import HOME
 from .environment import row
 from .steps import ROOT, Request
 
-# Worth: answers of whole nets, layer types that are new (they stand last in the changelog), whole trainings, the rest.
+# Worth: answers of whole nets, how ranks end and resume (that they train as one, other steps show), layer types that are new (they stand last in the changelog), whole trainings, the rest.
 NEW = "AbsLoss BNConv CustomData DataAugmentation DenseBlock FlowAugmentation GenerateAugmentationParameters GroupNorm "
 NEW += "HashingLoss MatWrite Mul PixelShuffle Pooling3D ResizeNearestNeighbor SpatialWta Warp"
-FIRST = ("test_gpu_answers", *(f"gpu-{name}]" for name in NEW.split()), "training/", "test_golden_host", "devices/")
+RANKS = "captured_rank layer_that_fails signal_stops snapshot_continues test_nets_of_ranks".split()
+FIRST = (
+    "test_gpu_answers",
+    *RANKS,
+    *(f"gpu-{name}]" for name in NEW.split()),
+    "training/",
+    "test_golden_host",
+    "devices/",
+)
 ENDED = 0, 1  # pytest's status: all passed, some failed
 MARK, PIPE, ORDER = "CAFFELITE_REPORT_MARK", "CAFFELITE_REPORT_PIPE", "CAFFELITE_REPORT_ORDER"
 
