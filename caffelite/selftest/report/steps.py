@@ -65,7 +65,7 @@ STEPS = (
     Step("tests.gpu", "tests of one GPU", 80, "gpu"),
     Step("figures.ranks", "speed of one, two and four ranks on one GPU", 45),
     *(
-        Step(f"figures.{net}_{precision}", f"speed of {net}, {precision}", 25, f"{net} {precision}")
+        Step(f"figures.{net}_{precision}", f"speed of {net}, {precision}", 35, f"{net} {precision}")
         for net, precision in NETS
     ),
 )

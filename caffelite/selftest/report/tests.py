@@ -14,7 +14,8 @@ from ...system import HOME
 from .environment import row
 from .steps import ROOT, Request
 
-# Worth: answers of whole nets, how ranks end and resume (that they train as one, other steps show), layer types that are new (they stand last in the changelog), whole trainings, the rest.
+# Worth: answers of whole nets; how ranks end and resume (other steps show that they train as one); layer types that are
+# new, which stand last in the changelog; whole trainings; the rest.
 NEW = "AbsLoss BNConv CustomData DataAugmentation DenseBlock FlowAugmentation GenerateAugmentationParameters GroupNorm "
 NEW += "HashingLoss MatWrite Mul PixelShuffle Pooling3D ResizeNearestNeighbor SpatialWta Warp"
 RANKS = "captured_rank layer_that_fails signal_stops snapshot_continues test_nets_of_ranks".split()
