@@ -167,6 +167,9 @@ def test_mistakes_of_pads_by_side():
     fields = "convolution_param { kernel_size: 3 pad_l: 1 }"
     other = error(f'layer {{ name: "d" type: "DeformableConvolution" bottom: "x" {fields} }}')
     assert 'layer "d" (DeformableConvolution) has pads by side; expected a Convolution' in other
+    for kind, field in (("BinaryConvolution", "convolution_param"), ("Pooling3D", "pooling3d_param")):
+        wrong = error(f'layer {{ name: "d" type: "{kind}" bottom: "x" {field} {{ kernel_size: 3 pad_b: 1 }} }}')
+        assert f'layer "d" ({kind}) has pads by side' in wrong
     both = error('layer { type: "Convolution" bottom: "x" top: "y" convolution_param { pad: 1 pad_l: 1 } }')
     assert "both pad and pads by side" in both
     two = error(f'layer {{ type: "Convolution" bottom: "x" bottom: "y" top: "x" top: "z" {fields} }}')

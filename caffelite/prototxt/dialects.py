@@ -79,6 +79,7 @@ LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_fille
 CONVOLUTIONS = "Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution"
 PADDED = {**dict.fromkeys(CONVOLUTIONS, "convolution_param"), "Pooling": "pooling_param"}
 LARGEST = 3.4028234663852886e38  # of float32
+SIDED = "ConvolutionParameter", "PoolingParameter"  # the messages with pads by side
 SIDES = "pad_l", "pad_r", "pad_t", "pad_b"
 # Intel's: layers that hold the ReLU after them
 FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}

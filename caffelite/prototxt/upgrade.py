@@ -20,6 +20,7 @@ from .dialects import (
     LEARNT,
     PADDED,
     RETRIEVAL,
+    SIDED,
     SIDES,
     SOLVER_TYPES,
     SPELLED_OTHERWISE,
@@ -492,11 +493,14 @@ class _Upgrade:
         Pooling has them itself: its windows and the positions of its maxima are those of the image."""
         holders = {}
         for i, layer in enumerate(self.net.layer):
-            for field in filter(layer.HasField, set(PADDED.values())):
+            for field in (d.name for d, _ in layer.ListFields() if d.message_type and d.message_type.name in SIDED):
                 pads = [getattr(getattr(layer, field), side) for side in SIDES]
+                if field == "pooling3d_param":
+                    pads[0] = 0  # the layer itself speaks of its pad_l, along the frames
                 if any(pads) and PADDED.get(layer.type) != field:
                     what = f'layer "{layer.name}" ({layer.type}) has pads by side'
-                    self.mistake(what, "layer", i, field, SIDES[0], expected=f"a {' or '.join(PADDED)}")
+                    first = next(side for side, pad in zip(SIDES, pads, strict=True) if pad)
+                    self.mistake(what, "layer", i, field, first, expected=f"a {' or '.join(PADDED)}")
                 elif any(pads) and not (layer.type == "Pooling" and (pads[0] != pads[1] or pads[2] != pads[3])):
                     holders[i] = field, pads
         if not holders:
