@@ -83,7 +83,8 @@ V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_p
 BNParameter: bn_mode decay moving_average scale_filler shift_filler use_history_in_test var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
-PriorBoxParameter: additional_y_offset denser_prior_boxes density fixed_ratio fixed_size height second_offset_h width
+PriorBoxParameter: additional_y_offset box_height box_width denser_prior_boxes density fixed_ratio fixed_size height
+  second_offset_h width yx_order
 VideoDataParameter: batch_size grayscale modality name_pattern new_height new_length new_width num_segments
   root_folder sampling_rate shuffle source use_image use_temporal_jitter
 ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_per_batch

@@ -158,6 +158,10 @@ def test_types_and_bounds_of_synopsys():
         layer { type: "ReLU" relu_param { negative_slope: 0.5 } }""",
     )
     assert word("layer", 0, "clip_param", "max") == "4"
+    expect(
+        'layer { type: "PriorBox" prior_box_param { box_width: 3 box_height: 4 } }',
+        'layer { type: "PriorBoxClustered" prior_box_param { width: 3 height: 4 } }',
+    )
     leaky = 'layer { name: "r" type: "ReLU" relu_param { maximum: 4 negative_slope: 0.5 } }'
     assert 'layer "r" (ReLU): bounds and negative_slope' in error(leaky)
 

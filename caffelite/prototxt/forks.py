@@ -72,7 +72,8 @@ _FIELDS = {
         "ConvolutionParameter": "pad_type=0",
         "DetectionOutputParameter": "nbottom=6 no_permute=false",
         "PoolingParameter": "pad_type=0",
-        "PriorBoxParameter": "tf=false yx_order=false",
+        "LayerParameter": "roi_align_param",
+        "PriorBoxParameter": "faceboxes=false keras=false tf=false",
     },
     "SSD's Caffe": {
         "PriorBoxParameter": "reduce_boxes",
@@ -316,6 +317,8 @@ def unsupported(message: str, field: str) -> str:
 # What else does what a field of a fork does
 _REMEDIES = {
     "param_propagate_down": "write lr_mult: 0 and decay_mult: 0 in its place",
+    "roi_align_param": "write roi_pooling_param, and a Pooling layer of 2 x 2 behind, as MS-CNN does",
+    "faceboxes": "write density: [4, 2, 1], one for each min_size",
     "is_seglabel": "resize labels by a layer ResizeNearestNeighbor",
     "convolution_mask_param": "write the masked weights as zeros into the caffemodel, and remove it",
 }

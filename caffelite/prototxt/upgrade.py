@@ -370,6 +370,13 @@ class _Upgrade:
             self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
         if layer.type == "Reshape" and layer.reshape_param.HasField("pixelshuffler"):
             self.pixel_shuffle(i, layer)
+        if layer.type == "PriorBox" and layer.prior_box_param.box_width:
+            self.add_dialect("box_width of a PriorBox")
+            layer.type, p = "PriorBoxClustered", layer.prior_box_param
+            for name in ("width", "height"):
+                getattr(p, name)[:] = getattr(p, f"box_{name}")
+                p.ClearField(f"box_{name}")
+                self.moves["layer", i, "prior_box_param", f"box_{name}"] = "layer", i, "prior_box_param", name
         if layer.type in SPELLED_OTHERWISE:
             self.add_dialect(layer.type)
             layer.type = SPELLED_OTHERWISE[layer.type]

@@ -151,6 +151,12 @@ ROWS = [
         [FEATURE, PICTURE],
     ),
     Row(
+        "PriorBox with rows before columns",
+        "min_size: 6 yx_order: true",
+        lambda *x: prior_boxes([(6, 6)])(*x)[0].reshape(1, 2, -1, 4)[..., [1, 0, 3, 2]].reshape(1, 2, -1),
+        [FEATURE, PICTURE],
+    ),
+    Row(
         "PriorBox of OpenCV",
         "min_size: 6 max_size: 10 flip: false additional_y_offset: true",
         prior_boxes([(side, side, 0, below) for side in (6, math.sqrt(60)) for below in (0, 0.5)]),

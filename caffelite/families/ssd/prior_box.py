@@ -119,6 +119,8 @@ class Priors(Layer):
         cut[..., :2], cut[..., 2:] = np.maximum(cut[..., :2], 0), np.minimum(cut[..., 2:], 1)
         if p.clip:
             boxes = np.clip(boxes, 0, 1)
+        if p.yx_order:
+            boxes = boxes[..., [1, 0, 3, 2]]
         variances = np.broadcast_to(np.array(p.variance or [0.1]), boxes.shape)
         return np.stack([boxes.reshape(-1), variances.reshape(-1)])[None]
 
