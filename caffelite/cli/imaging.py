@@ -161,6 +161,12 @@ def report_left_out(lines: list[str] | None) -> None:
             say(f"    {line}", err=True)
 
 
+group = click.option(
+    "--group",
+    metavar="PATTERN",
+    help="Keep images of one group on one side of the split: a regular expression whose match in the name of a file is "
+    "its group, as in -group 'p\\d+'; parentheses choose a part of the match.",
+)
 out = click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

@@ -61,6 +61,12 @@ class _Test(click.ParamType):
     kind=options.Whole(0),
     default=0,
 )
+@click.option(
+    "--group",
+    metavar="PATTERN",
+    help="Keep images of one group on one side of the split: a column of the table, or a regular expression whose "
+    "match in the name of a file is its group, as in -group 'p\\d+'.",
+)
 @click.option("--skip", is_flag=True, help="Leave out files that are no readable images, and name them.")
 @click.option("--memory", metavar="SIZE", help="Memory for the run, as in 8G. Default: what the device has free.")
 @options.gpu

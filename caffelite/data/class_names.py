@@ -74,7 +74,19 @@ def of_net(model: str | Path, feeds: Iterable[tuple[pb.LayerParameter, Locator]]
                 path = resolve(source, locate)
                 (own if names_itself(path) else beside).append(of_data(path))
     lists = [*own, _beside(Path(model), PROJECT), *beside]
-    return next((names for names in lists if len(names) == count), [])
+    return readable(next((names for names in lists if len(names) == count), []))
+
+
+def readable(names: Iterable[str]) -> list[str]:
+    """Names as text that messages and files hold: of folders whose names are not UTF-8, as Windows has written them."""
+    texts = []
+    for name in names:
+        content = name.encode("utf-8", "surrogateescape")
+        try:
+            texts.append(content.decode())
+        except UnicodeDecodeError:
+            texts.append(content.decode("cp1252", "backslashreplace"))
+    return texts
 
 
 def named(path: Path) -> list[str]:

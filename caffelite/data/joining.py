@@ -32,7 +32,11 @@ def joined(layer: pb.LayerParameter, locate: Locator, train: pb.LayerParameter, 
     if names and (source.is_dir() or names.suffix.lower() == ".csv"):
         copy = pb.LayerParameter()
         copy.CopyFrom(layer)
-        copy.image_data_param.label_names = str(names)
+        try:
+            copy.image_data_param.label_names = str(names)
+        except UnicodeEncodeError:
+            shown = class_names.readable([str(names)])[0]
+            raise locate.error("the path of a data set is not UTF-8", found=shown, remedy="rename it") from None
         return copy
     if source.is_dir():
         numbered = _numbered(class_names.class_folders(source))

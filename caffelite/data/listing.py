@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -199,7 +199,12 @@ def split(listed: Sequence[Listed], share: float, seed: int) -> tuple[list[Liste
     for images in by_label.values():
         count = min(max(round(share * len(images)), 1), len(images) - 1) if share else 0
         chosen.update(sorted((image.name for image in images), key=lambda name: key(seed, "split", name))[:count])
-    return [i for i in listed if i.name not in chosen], [i for i in listed if i.name in chosen]
+    return parted(listed, chosen)
+
+
+def parted(listed: Sequence[Listed], names: Container[str]) -> tuple[list[Listed], list[Listed]]:
+    """(those of other names, those of these names)."""
+    return [i for i in listed if i.name not in names], [i for i in listed if i.name in names]
 
 
 def files_below(folder: str | os.PathLike) -> list[str]:

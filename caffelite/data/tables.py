@@ -28,11 +28,13 @@ class Answers:
     why: str
     files: list[tuple[Where, str]]
     values: np.ndarray
+    groups: list[str] | None = None  # of each file, where a column of the table tells it
 
 
-def read(path: Path, task: str | None, known: list[str] | None = None) -> Answers:
+def read(path: Path, task: str | None, known: list[str] | None = None, group: str | None = None) -> Answers:
     """The files of a table with their answers. task: forces one; None: decides by the content. known: the names of the
-    classes, labels or columns in the order that is wanted, which the table must have.
+    classes, labels or columns in the order that is wanted, which the table must have. group: a column that is no
+    answer.
 
     Errors, with their lines: rows of several lengths, cells that do not fit the task, a name that is not known, other
     columns.
@@ -41,6 +43,11 @@ def read(path: Path, task: str | None, known: list[str] | None = None) -> Answer
     if not rows:
         raise Where(str(path)).error("the table is empty", expected="rows of file, answers")
     header, rows = _header(path, rows)
+    groups = None
+    if group and header and group in header[1][1:]:
+        column = header[1].index(group, 1)
+        groups = [cells.pop(column) if column < len(cells) else "" for _, cells in rows]
+        header[1].pop(column)
     if not rows or min(len(cells) for _, cells in rows) < 2:
         where = next((where for where, cells in rows if len(cells) < 2), Where(str(path)))
         expected = "a file, then its labels or numbers, separated by commas"
@@ -51,7 +58,7 @@ def read(path: Path, task: str | None, known: list[str] | None = None) -> Answer
         why = f"-task {task} was given"
     reader = {CLASSES: _classes, LABELS: _labels, NUMBERS: _numbers}[task]
     names, values = reader(header, rows, known)
-    return Answers(task, names, why, [(where, cells[0]) for where, cells in rows], values)
+    return Answers(task, names, why, [(where, cells[0]) for where, cells in rows], values, groups)
 
 
 def _header(path: Path, rows: list[Row]) -> tuple[Row | None, list[Row]]:

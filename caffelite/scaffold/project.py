@@ -3,12 +3,14 @@
 import math
 import re
 import shutil
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb, prototxt
+from ..data import class_names, groups
 from ..data.drafts import check_free, together
 from ..data.pictures import Decoder
 from ..data.tables import CLASSES, LABELS, NUMBERS, TASKS
@@ -29,6 +31,7 @@ from .reading import Dataset, Subset, held_out, in_hash_order
 HELD_OUT = 0.2
 DATABASES = "train_lmdb", "test_lmdb"
 SHOWN_NAMES = 10
+UNEVEN = 5  # ratio of images of two classes from which the classes are called uneven
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,9 @@ class Request:
     """What the user wants. folder: of the project. source: its data; None: FOLDER_train_lmdb. test: a fraction to
     hold out, a second source, or None. net: a preset or a train_val.prototxt. size: of the input in pixels. task:
     classes, labels or numbers. weights: to start from, a file or the name of a shipped net. gray: None: as the images
-    are. skip: leave unreadable images out. memory: bytes. gpu: None is the CPU. Errors: CaffeliteError for values out
-    of range."""
+    are. skip: leave unreadable images out. group: a regular expression for names of files, or a column of a table,
+    whose images stay on one side. memory: bytes. gpu: None is the CPU. Errors: CaffeliteError for values out of
+    range."""
 
     folder: Path
     source: Path | None = None
@@ -53,6 +57,7 @@ class Request:
     force: bool = False
     memory: int | None = None
     gpu: int | None = None
+    group: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.test, (int, float)) and not 0 < self.test < 1:
@@ -110,6 +115,8 @@ class _Making:
         data = self.read()
         measured = self.measure_images(data)
         train, test, exact = self.subsets(data)
+        if data.task == CLASSES:
+            self.name_uneven(data, train)
         chosen, document = self.choose_net(measured, len(train), trained)
         geometry, pixel = self.choose_pixels(measured, chosen, trained, document, train)
         head = self.head(data, train)
@@ -157,14 +164,16 @@ class _Making:
                 expected=f"the data as second argument: {reading.EXPECTED}",
                 remedy=f"as in: caffelite new {quoted(request.folder)} pictures",
             )
-        data = reading.read(source, request.task, self.left_out if request.skip else None, self.progress)
+        skip = self.left_out if request.skip else None
+        data = reading.read(source, request.task, skip, self.progress, request.group)
         if request.task and request.task != data.task:
             what = f"-task {request.task} needs a .csv table"
             raise CaffeliteError(what, found=f"{source}, which has one label per image")
         if isinstance(request.test, Path):
-            data.test = reading.read_test(request.test, data, self.left_out if request.skip else None, self.progress)
+            data.test = reading.read_test(request.test, data, skip, self.progress, request.group)
         elif request.test is not None:
             data.test = None  # a share was asked for, though there is a test set
+        data.names = class_names.readable(data.names)
         if data.task == CLASSES and len(data.names) < 2:
             raise CaffeliteError("one class alone", expected="two classes or more", found=data.names[0])
         shown = ", ".join(data.names[:SHOWN_NAMES]) + (", …" if len(data.names) > SHOWN_NAMES else "")
@@ -188,6 +197,7 @@ class _Making:
             self.left_out += [str(mistake) for mistake in seen.unreadable.values()]
             rows = [row for row in range(len(subset)) if row not in seen.unreadable]
             readable = subset.take(rows)
+            subset.groups = readable.groups
             seen.moments = {i: seen.moments[row] for i, row in enumerate(rows) if row in seen.moments}
             subset.listed, subset.values = readable.listed, readable.values
         if not measured.moments:
@@ -205,6 +215,11 @@ class _Making:
         """(training samples, test samples, whether test batches cover these exactly)."""
         request, train = self.request, data.train
         self.rows = list(range(len(train)))
+        if request.group and (data.test is not None or train.database is not None):
+            what = "-group chooses which files are held out"
+            found = "a test set" if data.test is not None else f"{train.database}, a database"
+            remedy = "leave it out, or split by caffelite dataset folder -group"
+            raise CaffeliteError(what, found=found, remedy=remedy)
         if data.test is not None:
             size = schedule.exact_batch(len(data.test))
             where = request.test if isinstance(request.test, Path) else "the test set next to the data"
@@ -232,17 +247,47 @@ class _Making:
                 Subset(database=self.split[1], labels=train.labels[chosen]),
                 True,
             )
-        rows = held_out(train, data.task, fraction, request.seed)
-        rows = rows[: schedule.exact_test_size(len(rows))]
+        own = self.groups(data)
+        rows = held_out(train, data.task, fraction, request.seed, own)
+        if not own:
+            rows = rows[: schedule.exact_test_size(len(rows))]
         held_out_rows = set(rows)
         others = in_hash_order(train, [row for row in range(len(train)) if row not in held_out_rows], request.seed)
         self.rows = others
         by = " of each class" if data.task == CLASSES else ""
+        if own:
+            tested = {own[row] for row in rows}
+            by += f", whole groups by {request.group}: {len(tested)} of {len(set(own))}"
         self.decided.append(
             f"Test: no test set, so {len(rows)} of {len(train)} images are held out, {fraction:.0%}{by}, by seed "
             f"{request.seed}."
         )
-        return train.take(others), train.take(rows), True
+        exact = not own or schedule.exact_batch(len(rows)) >= schedule.LEAST_BATCH or len(rows) <= schedule.MOST_EXACT
+        return train.take(others), train.take(rows), exact
+
+    def groups(self, data: Dataset) -> list[str]:
+        """The group of each training image; none without -group."""
+        pattern, train = self.request.group, data.train
+        if not pattern or train.groups:
+            return train.groups or []
+        base = f"{data.source}/"
+        return groups.names_of([image.name.removeprefix(base) for image in train.listed], pattern)
+
+    def name_uneven(self, data: Dataset, train: Subset) -> None:
+        """Says so where a class has many more images than another one, and how to draw each equally often."""
+        labels = [image.label for image in train.listed] if train.labels is None else train.labels.tolist()
+        counts = Counter({label: 0 for label in range(len(data.names))} | Counter(labels))
+        (most, high), *_, (least, low) = counts.most_common()
+        if high < UNEVEN * low:
+            return
+        field = "image_data_param" if train.database is None else "data_param"
+        command = f"caffelite train -solver {quoted((self.folder / files.SOLVER).as_posix())}"
+        self.decided.append(
+            f"Uneven classes: {high} images of {data.names[most]}, {low} of {data.names[least]}. Always to answer "
+            f"{data.names[most]} is right for {high / len(labels):.0%} of them, so the accuracy says little: look at "
+            f"the recall of each class (caffelite test -report). {command} -set "
+            f"train:data.{field}.sampler=BALANCED draws every class equally often; class_weight of the loss is another way."
+        )
 
     # deciding
 
@@ -408,6 +453,7 @@ def new(
     force: bool = False,
     memory: int | None = None,
     gpu: int | None = None,
+    group: str | None = None,
 ) -> Project:
     """Writes a project for a set of images, as ``caffelite new`` does: net, solver, labels, deploy net and README.
 
@@ -422,5 +468,5 @@ def new(
     """
     source, weights = (None if path is None else Path(path) for path in (source, weights))
     test = Path(test) if isinstance(test, str) else test
-    choices = (net, size, task, weights, batch, gray, seed, skip, force, memory, gpu)
+    choices = (net, size, task, weights, batch, gray, seed, skip, force, memory, gpu, group)
     return create(Request(Path(folder), source, test, *choices))

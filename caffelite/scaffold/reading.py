@@ -13,7 +13,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb, inputs
-from ..data import class_names, listing, tables
+from ..data import class_names, groups as data_groups, listing, tables
 from ..data.draws import key
 from ..data.listing import Listed
 from ..data.pictures import ENDINGS
@@ -26,11 +26,11 @@ TEST_FOLDERS = ("test", "val")
 EXPECTED = "a folder of class folders, a list of images, a .csv table, or a database such as pets_train_lmdb"
 
 
-def read(source: Path, task: str | None, skip: list[str] | None, progress: bool) -> Dataset:
+def read(source: Path, task: str | None, skip: list[str] | None, progress: bool, group: str | None = None) -> Dataset:
     """The data of a source, with its test set where it has one next to it.
 
-    task: forces what a table's answers are. skip: receives files that are no images; None: they are errors. Errors:
-    no such source; those of its kind.
+    task: forces what a table's answers are. skip: receives files that are no images; None: they are errors. group: a
+    column of a table that names the group of each image. Errors: no such source; those of its kind.
     """
     if not os.path.exists(source):
         raise CaffeliteError(f"no data: {source} does not exist", expected=EXPECTED)
@@ -39,7 +39,7 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool)
     if source.is_dir():
         return _folder(source, skip)
     if source.suffix.lower() == ".csv":
-        return read_table(source, task)
+        return read_table(source, task, group=group)
     if source.name.endswith((".tar", ".tar.gz", ".tgz", ".zip")):
         raise Where(str(source)).error("an archive", expected=EXPECTED, remedy="unpack it first")
     if source.suffix.lower() in ENDINGS:
@@ -48,7 +48,7 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool)
     return Dataset(str(source), CLASSES, _names(source, listed), "a list with one label per image", Subset(listed))
 
 
-def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: bool) -> Subset:
+def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: bool, group: str | None = None) -> Subset:
     """A second source as test set. Errors: another kind of data than that of training, an unknown class."""
     if not os.path.exists(source):
         raise CaffeliteError(f"-test: {source} does not exist", expected="a fraction, as in 0.2, or a path")
@@ -61,7 +61,7 @@ def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: boo
     if source.is_dir():
         return _folder_part(source, data.names, skip)[0]
     if source.suffix.lower() == ".csv":
-        return read_table(source, data.task, data.names).train
+        return read_table(source, data.task, data.names, group).train
     listed = [_resolved(image, source.parent) for image in listing.read_list(source)]
     return Subset([_among(image, data.names) for image in listed])
 
@@ -184,30 +184,33 @@ def database_test_rows(subset: Subset, count: int, seed: int) -> list[int]:
     return [row for _, _, row in sorted(ranked)[:count]]
 
 
-def read_table(path: Path, task: str | None, known: list[str] | None = None) -> Dataset:
+def read_table(path: Path, task: str | None, known: list[str] | None = None, group: str | None = None) -> Dataset:
     """The images of a CSV file with their answers. task: forces one; None: decides by the content. known: names of
-    the classes, labels or columns of the training data, which a test file must have too. Errors: see ``tables.read``.
+    the classes, labels or columns of the training data, which a test file must have too. group: a column that is no
+    answer. Errors: see ``tables.read``.
     """
-    answers = tables.read(path, task, known)
+    answers = tables.read(path, task, known, group)
     values = answers.values.astype(np.float32)
     labels = answers.values.astype(int) if answers.task == CLASSES else np.zeros(len(values), int)
     listed = [
         Listed(tables.image_file(path.parent, name), label, where)
         for (where, name), label in zip(answers.files, labels.tolist(), strict=True)
     ]
-    subset = Subset(listed, None if answers.task == CLASSES else values)
+    subset = Subset(listed, None if answers.task == CLASSES else values, groups=answers.groups)
     return Dataset(str(path), answers.task, answers.names, answers.why, subset)
 
 
 @dataclass
 class Subset:
     """Training or test samples. Of files: listed, with a class as label, and values (files × columns) for labels and
-    numbers. Of a database: its path, and count and labels of its records."""
+    numbers. Of a database: its path, and count and labels of its records. groups: of each file, where a column of a
+    table tells it."""
 
     listed: list[Listed] = field(default_factory=list)
     values: np.ndarray | None = None
     database: Path | None = None
     labels: np.ndarray | None = None
+    groups: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.listed) if self.labels is None else len(self.labels)
@@ -215,7 +218,8 @@ class Subset:
     def take(self, rows: Sequence[int]) -> Subset:
         """The samples of files with these numbers."""
         values = None if self.values is None else self.values[list(rows)]
-        return Subset([self.listed[row] for row in rows], values)
+        groups = None if self.groups is None else [self.groups[row] for row in rows]
+        return Subset([self.listed[row] for row in rows], values, groups=groups)
 
 
 @dataclass
@@ -231,9 +235,14 @@ class Dataset:
     test: Subset | None = None
 
 
-def held_out(subset: Subset, task: str, fraction: float, seed: int) -> list[int]:
+def held_out(subset: Subset, task: str, fraction: float, seed: int, own: Sequence[str] = ()) -> list[int]:
     """The rows of files to test with: of each class a fraction, at least one of two or more; without classes a
-    fraction of all. Only names and seed decide which, so that more files do not move those that were there."""
+    fraction of all. Only names and seed decide which, so that more files do not move those that were there. own: the
+    group of each file, which stays on one side."""
+    if own:
+        labels = [image.label if task == CLASSES else 0 for image in subset.listed]
+        tested = data_groups.held_out(own, labels, fraction, seed)
+        return in_hash_order(subset, [row for row, name in enumerate(own) if name in tested], seed)
     groups: dict[int, list[int]] = {}
     for row, image in enumerate(subset.listed):
         groups.setdefault(image.label if task == CLASSES else 0, []).append(row)

@@ -105,7 +105,7 @@ class OpenSets:
                 self._open.move_to_end(key)
                 return self._open[key]
             text = layer.image_data_param.label_names
-            names = class_names.named(Path(text)) if text else class_names.of_data(path)
+            names = class_names.readable(class_names.named(Path(text)) if text else class_names.of_data(path))
             table = path.suffix.lower() == ".csv" and path.is_file()
             samples = stored.open_samples(layer, str(path))
             opened = OpenSet(config, path, samples, [] if table else names, tuple(names) if table else ())

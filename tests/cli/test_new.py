@@ -1,6 +1,7 @@
 """caffelite new: projects from every kind of data are silent under check, train, and answer images."""
 
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -13,6 +14,7 @@ from projects import trained
 import caffelite
 import caffelite.zoo.trained
 from caffelite import prototxt
+from caffelite.data.records import Records
 from caffelite.data.writers import write_lmdb
 from caffelite.errors import CaffeliteError
 
@@ -127,6 +129,47 @@ def test_same_seed_holds_out_the_same_images(call, there):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         call("new", name, "pictures", "-seed", seed)
     assert lines("a/test.txt") == lines("b/test.txt") != lines("c/test.txt")
+
+
+def test_uneven_classes_are_named(call, there):
+    assert "Uneven classes" not in call("new", "even", "pictures").ok.out
+    for path in sorted((there / "pictures" / "red").iterdir())[4:]:
+        path.unlink()
+    out = call("new", "hues", "pictures").ok.out
+    assert "Uneven classes: 16 images of blue, 3 of red. Always to answer blue is right for 46%" in out
+    [option] = re.findall(r"(train:\S+=BALANCED)", out)
+    assert option in Path("hues/README.md").read_text()
+    assert call("train", "-solver", "hues/solver.prototxt", "-set", "max_epoch=1", "-set", option).ok
+
+
+def test_groups_stay_on_one_side(call, there):
+    for path in sorted((there / "pictures").glob("*/*.png")):
+        number = int(path.stem)
+        path.rename(path.with_name(f"p{number // 4}_{number % 4}.png"))
+
+    def patients(text):
+        return {re.search(r"p\d", line)[0] for line in text.splitlines()}
+
+    out = call("new", "hues", "pictures", "-group", r"p\d").ok.out
+    assert "whole groups by p\\d: 1 of 5" in out
+    train, test = (Path(f"hues/{name}.txt").read_text() for name in ("train", "test"))
+    assert len(patients(train)) == 4 and len(patients(test)) == 1 and not patients(train) & patients(test)
+    assert "matches nothing in 60 of 60 names" in call("new", "b", "pictures", "-group", "x").refused.err
+    assert "is no regular expression" in call("new", "b", "pictures", "-group", "(").refused.err
+    assert "-group chooses which files" in call("new", "b", "pictures", "-group", "p", "-test", "pictures").refused.err
+    assert call("dataset", "folder", "pictures", "-group", r"p\d").ok
+    with Records(Path("pictures_test_lmdb")) as records:
+        assert len(patients("\n".join(key.decode() for key, _ in records))) == 1
+    name = table(there, "file,who,height", lambda p: f"{p.stem[:2]},{p.stem[3]}.5")
+    assert "1 numbers (height)" in call("new", "tall", name, "-group", "who").ok.out
+    assert len(patients("\n".join(lines("tall/test.csv")[1:]))) == 1
+
+
+def test_class_folders_of_other_encodings(call, there):
+    (there / "pictures" / "red").rename(there / "pictures" / os.fsdecode(b"caf\xe9"))
+    assert "(blue, café, green)" in call("new", "hues", "pictures").ok.out
+    assert lines("hues/labels.txt") == ["blue", "café", "green"]
+    assert prototxt.read_net("hues/deploy.prototxt").message.deploy_param.label[1] == "café"
 
 
 @pytest.mark.slow

@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=Whole(), default=0, show_default=True, metavar="N", help="Seed of the split and the shuffle."
 )
+@imaging.group
 @imaging.options
 @imaging.out
 @imaging.force
-def folder(origin, name, test, seed, out, force, check_size, skip, threads, **recipe_options) -> None:
+def folder(origin, name, test, seed, group, out, force, check_size, skip, threads, **recipe_options) -> None:
     """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes
     in their order.
 
-    FOLDER/CLASS/FILE is split; which images go to the test set depends on their names and the seed alone. Where FOLDER
+    FOLDER/CLASS/FILE is split; which images go to the test set depends on their names and the seed alone. Several
+    pictures of one thing or person, as p01_1.jpg and p01_2.jpg, are kept on one side by -group. Where FOLDER
     holds train and test (or val) folders of class folders, that is the split. Both sets come mixed. One folder around
     all class folders does not count.
 
@@ -48,10 +50,11 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
     Example:
       caffelite dataset folder flowers -resize_height=256 -resize_width=256 --out data
     """
+    from ...data import groups
     from ...data.archive import Files, splits
     from ...data.convert import convert
     from ...data.drafts import together
-    from ...data.listing import list_classes, shuffled, split
+    from ...data.listing import list_classes, parted, shuffled, split
     from ...data.writers import write_lines
 
     name = name or origin.absolute().name.split(".")[0]
@@ -66,6 +69,9 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
                 f"--test {test:g}, but the folder is already split",
                 found=" and ".join(subset.where for subset in subsets),
             )
+        if group:
+            remedy = "leave it out, or name the folder of all images"
+            raise CaffeliteError("-group chooses what is held out, but the folder is already split", remedy=remedy)
         images, classes = list_classes(subsets[0], subsets[0].where, left_out=left_out, remedy=imaging.REMEDY)
         sets: list[tuple[Files | Subfolder, list[Listed]]] = [
             (subsets[0], images),
@@ -73,7 +79,14 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
         ]
     else:
         images, classes = list_classes(files, files.where, left_out=left_out, remedy=imaging.REMEDY)
-        sets = [(files, subset) for subset in split(images, 0.2 if test is None else test, seed)]
+        share = 0.2 if test is None else test
+        if group and share:
+            names = groups.names_of([image.name for image in images], group)
+            chosen = groups.held_out(names, [image.label for image in images], share, seed)
+            tested = {image.name for image, own in zip(images, names, strict=True) if own in chosen}
+            sets = [(files, subset) for subset in parted(images, tested)]
+        else:
+            sets = [(files, subset) for subset in split(images, share, seed)]
     done = {}
     with together(paths, force) as drafts:
         for path, (subset, images) in zip(paths, sets, strict=False):
