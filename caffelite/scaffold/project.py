@@ -286,7 +286,7 @@ class _Making:
             f"Uneven classes: {high} images of {data.names[most]}, {low} of {data.names[least]}. Always to answer "
             f"{data.names[most]} is right for {high / len(labels):.0%} of them, so the accuracy says little: look at "
             f"the recall of each class (caffelite test -report). {command} -set "
-            f"train:data.{field}.sampler=BALANCED draws every class equally often; class_weight weighs them in the loss."
+            f"train:data.{field}.sampler=BALANCED draws each class equally often; class_weight weighs them in the loss."
         )
 
     # deciding
