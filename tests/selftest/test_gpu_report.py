@@ -355,7 +355,7 @@ def test_tests_of_gpus_run_by_worth(tmp_path, monkeypatch):
     (tmp_path / "tests/test_some.py").write_text(TESTS)
     (tmp_path / "setup.cfg").write_text("[tool:pytest]\nmarkers =\n    gpu: x\n")
     monkeypatch.setattr(tests, "ROOT", tmp_path)
-    rows = list(tests.rows("gpu", Request(0, old=("tests/test_some.py::test_before",))))
+    rows = list(tests.rows("gpu", Request(0, old=("tests/test_some.py::test_before",)), 60))
     names = [row.get("name", row.get("passed", "")).partition("::")[2] for row in rows]
     assert names == ["", "test_wrong", "test_skipped", "test_new", "test_before", ""]
     assert len(rows[0]["planned"]) == 4
@@ -363,6 +363,8 @@ def test_tests_of_gpus_run_by_worth(tmp_path, monkeypatch):
     assert wrong["status"] == "fail" and "assert 1 == 2" in wrong["detail"]
     assert (skipped["status"], skipped["detail"]) == ("skipped", "Skipped: no such thing")
     assert total["detail"] == "2 passed, 0 did not run"
+    first, total = (row for row in tests.rows("gpu", Request(0), 0) if "planned" not in row)
+    assert first == {"passed": "tests/test_some.py::test_before"} and total["detail"] == "1 passed, 3 did not run"
 
 
 # The command on the stand-in

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -80,7 +80,7 @@ def _run_step(
 ) -> None:
     document.begin(step.name, limit)
     begin = time.monotonic()
-    with tempfile.TemporaryFile() as output, _process(step, request, variables, output) as (process, reader):
+    with tempfile.TemporaryFile() as output, _process(step, limit, request, variables, output) as (process, reader):
         ended = True
         for row in _rows(reader, begin + limit, document.flush):
             if row is None:
@@ -121,11 +121,11 @@ def _outcome(step: dict[str, Any], status: int | None, limit: float) -> tuple[st
 
 @contextmanager
 def _process(
-    step: Step, request: Request, variables: dict[str, str], output: IO[bytes]
+    step: Step, limit: float, request: Request, variables: dict[str, str], output: IO[bytes]
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The process of a step, and the descriptor from which its rows are read."""
     reader, writer = os.pipe()
-    words = [json.dumps(asdict(step)), json.dumps(asdict(request)), str(writer)]
+    words = [json.dumps(asdict(replace(step, seconds=limit))), json.dumps(asdict(request)), str(writer)]
     process = subprocess.Popen(
         python("from caffelite.selftest.report.worker import main; main()", *words),
         env={

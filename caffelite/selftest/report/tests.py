@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,14 @@ FIRST = (
     "test_golden_host",
     "devices/",
 )
-ENDED = 0, 1  # pytest's status: all passed, some failed
-MARK, PIPE, ORDER = "CAFFELITE_REPORT_MARK", "CAFFELITE_REPORT_PIPE", "CAFFELITE_REPORT_ORDER"
+ENDED = 0, 1, 2  # pytest's status: all passed, some failed, the time was over
+UNTIL = "CAFFELITE_REPORT_UNTIL"
+PIPE, ORDER = "CAFFELITE_REPORT_PIPE", "CAFFELITE_REPORT_ORDER"
 
 
-def rows(mark: str, request: Request) -> Iterator[dict[str, Any]]:
-    """A row for each test that fails or skips, one for all that pass, and the names of those that did not run."""
+def rows(mark: str, request: Request, seconds: float) -> Iterator[dict[str, Any]]:
+    """A row for each test that fails or skips, one for all that pass, and the names of those that did not run. No test
+    starts after so many seconds."""
     if request.gpu is None or not (ROOT / "tests").is_dir() or not importlib.util.find_spec("pytest"):
         why = "a CPU has none" if request.gpu is None else "the tests or pytest are not installed here"
         yield row(f"tests, {mark}", why, "skipped")
@@ -46,7 +49,8 @@ def rows(mark: str, request: Request) -> Iterator[dict[str, Any]]:
         json.dump(request.old, order)
         order.flush()
         paths = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH", "")]))
-        environment = {**os.environ, MARK: mark, PIPE: str(writer), ORDER: order.name, "PYTHONPATH": paths}
+        environment = {**os.environ, PIPE: str(writer), ORDER: order.name, "PYTHONPATH": paths}
+        environment[UNTIL] = str(time.monotonic() + seconds)
         process = subprocess.Popen(words, env=environment, cwd=ROOT, pass_fds=[writer])
         os.close(writer)
         yield from _counted(reader, mark)
@@ -77,6 +81,8 @@ def _counted(reader: int, mark: str) -> Iterator[dict[str, Any]]:
 
 # The plugin within pytest
 
+_session: list[Any] = []
+
 
 def pytest_collection_finish(session) -> None:
     """Sorts the tests: those that passed in an older report last, the first of FIRST first."""
@@ -87,10 +93,13 @@ def pytest_collection_finish(session) -> None:
         return item.nodeid in before, place
 
     session.items.sort(key=worth)
+    _session.append(session)
     _tell({"planned": [item.nodeid for item in session.items]})
 
 
 def pytest_runtest_logreport(report) -> None:
+    if time.monotonic() > float(os.environ[UNTIL]):
+        _session[0].shouldstop = "the time is over"
     ended = report.when == "call" or report.outcome != "passed"
     if not ended or (report.when == "teardown" and report.outcome == "passed"):
         return

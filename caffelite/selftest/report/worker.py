@@ -68,7 +68,7 @@ def _cases(step: Step, request: Request) -> Iterator[Result]:
 
 
 def _tests(step: Step, request: Request) -> Iterator[Result]:
-    yield from guarded("tests", lambda: tests.rows(step.argument, request))
+    yield from guarded("tests", lambda: tests.rows(step.argument, request, 0.85 * step.seconds))
 
 
 def _figures(step: Step, request: Request) -> Iterator[Result]:
