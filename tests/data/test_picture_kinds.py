@@ -136,7 +136,7 @@ class Reading:
         return 'data_param { source: "@db" backend: LMDB batch_size: 1 }'
 
     def annotated(self) -> None:
-        images = [ImageObjects(self.kind, [], Where("x"), None)]
+        images = [ImageObjects(self.kind, [], Where("x"))]
         recipe = Recipe(encoding="")
         annotated_records.convert(self.folder / "db", images, reader(str(self.folder)), recipe)
 
