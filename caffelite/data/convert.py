@@ -31,6 +31,8 @@ Result = TypeVar("Result")
 
 
 ENCODINGS = {"jpeg": "jpg", "jpe": "jpg", "jfif": "jpg"}  # endings of one format
+# By a file's own format: what an image is encoded in anew, without loss, where that has no gray or few colors
+ANEW = dict.fromkeys(("gif", "avif", "webp", "ppm"), "png")
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Recipe:
 
     decoder: of the file, to 3 channels or to 1. height, width: the size after resizing (bilinear), where both are set.
     encoding: None stores pixels; "jpg", "png", … an image file of that format; "" one of the format of the image's file
-    extension. A file that already has the requested form, and means the same without the decoder's settings, is stored
-    unchanged.
+    extension, PNG in place of GIF, AVIF, WebP and PPM. A file that already has the requested form, and means the same
+    without the decoder's settings, is stored unchanged.
     """
 
     decoder: Decoder = Decoder(True)
@@ -65,7 +67,8 @@ class Recipe:
         if own and not (self.height and self.width) and (stored := self._stored(content)):
             return pb.Datum(data=content, label=label, encoded=True), stored
         image = self._resized(content)
-        return pb.Datum(data=_encoded(image, encoding), label=label, encoded=True), image.shape
+        anew = encoding if self.encoding else ANEW.get(encoding, encoding)
+        return pb.Datum(data=_encoded(image, anew), label=label, encoded=True), image.shape
 
     def _resized(self, content: bytes) -> np.ndarray:
         image = self.decoder(content)
@@ -189,7 +192,9 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads:
 def _encoded(image: np.ndarray, encoding: str) -> bytes:
     cv2 = opencv("encoding images")
     try:
-        _, content = cv2.imencode(f".{ENCODINGS.get(encoding, encoding)}", channels_last(image))
+        written, content = cv2.imencode(f".{ENCODINGS.get(encoding, encoding)}", channels_last(image))
     except cv2.error:
-        raise ValueError(f'no image can be encoded as "{encoding}"') from None
+        written, content = False, None
+    if not written:
+        raise ValueError(f'no image can be encoded as "{encoding}"')
     return content.tobytes()

@@ -384,6 +384,18 @@ def gray_of(content: bytes) -> np.ndarray:
     return gray
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_stored_in_gray_in_its_own_format_or_without_loss(kind):
+    """As convert_imageset -gray -encoded does."""
+    content = KINDS[kind][0]
+    datum, shape = Recipe(Decoder(False), encoding="")(content, kind, 1)
+    assert shape[0] == 1 and datum.encoded
+    actual, gray = AS_CAFFE(datum.data), Decoder(False)(content)
+    assert actual.shape == gray.shape
+    if not kind.endswith(".jpg"):
+        np.testing.assert_array_equal(actual, gray)
+
+
 def test_opacity_as_a_fourth_channel():
     keep = Decoder(opacity=pb.TransformationParameter.KEEP)
     np.testing.assert_array_equal(keep(KINDS["rgba.png"][0]), BGRA.transpose(2, 0, 1))
