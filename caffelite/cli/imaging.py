@@ -104,8 +104,13 @@ def decoder(color: bool | None, opacity: str, orientation: str, depth: str, dept
     from ..data.pictures import Decoder
     from ..errors import Locator
 
-    words = {"opacity": opacity.upper(), "orientation": orientation.upper(), "depth": depth.upper()}
-    param = pb.TransformationParameter(**words, depth_low=depth_low, depth_high=depth_high)
+    param = pb.TransformationParameter(
+        opacity=opacity.upper(),
+        orientation=orientation.upper(),
+        depth=depth.upper(),
+        depth_low=depth_low,
+        depth_high=depth_high,
+    )
     return Decoder.of(param, color, Locator("the options"))
 
 

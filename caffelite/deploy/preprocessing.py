@@ -45,10 +45,10 @@ class Preparation:
         ]
         keeps = any(message.layer[i].transform_param.opacity == pb.TransformationParameter.KEEP for i, _, _ in tops)
         if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in ((4,) if keeps else (1, 3)):
-            channels = "4 channels, by opacity: KEEP" if keeps else "1 or 3 channels"
+            allowed = "4 channels, by opacity: KEEP" if keeps else "1 or 3 channels"
             raise locate.error(
                 "this net takes no pictures",
-                expected=f"one Input layer of N×C×H×W with {channels}",
+                expected=f"one Input layer of N×C×H×W with {allowed}",
                 found=", ".join((f"{top} {'×'.join(map(str, shape))}" for _, top, shape in tops)) or "none",
                 remedy="a train net becomes one by caffelite deploy" if not tops else None,
             )

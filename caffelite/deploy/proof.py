@@ -14,7 +14,7 @@ from ..layers.base.feeding import is_input
 from ..net import graph
 from ..net.net import Net
 from .convert import Converted
-from .preprocessing import Picture, Preparation
+from .preprocessing import Preparation
 
 NEAR = 1e-5  # of the greatest score: what rounding may change
 REVERSED = "image files are decoded to blue, green, red: leave out -channel_order rgb"
@@ -107,7 +107,7 @@ def _prepare(source: DataSource, position: int, preparation: Preparation, rows: 
     """Writes the samples from a position on into the rows of the deploy net's input, as ``classify`` does."""
     indices = source.order(position, len(rows))
     for row, (index, content) in enumerate(zip(indices.tolist(), source.samples.read(indices), strict=True)):
-        stored: Picture = source.samples.picture(index, content)
+        stored = source.samples.picture(index, content)
         # Stored pixels have the net's channels in their own order, which no setting changes.
         image = preparation.decode(stored) if isinstance(stored, bytes) else stored
         rows[row] = preparation.views(preparation.fitted(image)[0])[0]

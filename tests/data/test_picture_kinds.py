@@ -385,7 +385,7 @@ def gray_of(content: bytes) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_stored_in_gray_in_its_own_format_or_without_loss(kind):
+def test_every_kind_is_stored_in_gray_without_loss(kind):
     """As convert_imageset -gray -encoded does."""
     content = KINDS[kind][0]
     datum, shape = Recipe(Decoder(False), encoding="")(content, kind, 1)
