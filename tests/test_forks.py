@@ -96,6 +96,14 @@ CHANGES = {
 }
 
 
+def test_a_field_is_replaced_by_what_does_the_same():
+    with pytest.raises(CaffeliteError, match=r"found 20; write perturb_param \{ max_rotate_degree"):
+        prototxt.parse("max_rotation_angle: 20", pb.TransformationParameter, "n")
+    assert set(forks._REMEDIES) <= {
+        field for messages in forks._FIELDS.values() for message in messages for field in forks.fields(message)
+    }
+
+
 @pytest.mark.parametrize("message", CHANGES)
 def test_a_field_that_changes_results_must_have_its_default(message, caplog):
     changes, keeps = CHANGES[message]

@@ -319,6 +319,12 @@ _REMEDIES = {
     "param_propagate_down": "write lr_mult: 0 and decay_mult: 0 in its place",
     "roi_align_param": "write roi_pooling_param, and a Pooling layer of 2 x 2 behind, as MS-CNN does",
     "faceboxes": "write density: [4, 2, 1], one for each min_size",
+    "max_rotation_angle": "write perturb_param { max_rotate_degree: ... }, which keeps the size of the image",
+    "contrast_brightness_adjustment": "write distort_param with brightness_prob and contrast_prob",
+    **dict.fromkeys(
+        ("min_side", "min_side_min", "min_side_max"), "write img_rand_resize_lower and img_rand_resize_upper"
+    ),
+    "normalize_type": "write a Normalize with this normalize_param, and a MultinomialLogisticLoss behind it",
     "is_seglabel": "resize labels by a layer ResizeNearestNeighbor",
     "convolution_mask_param": "write the masked weights as zeros into the caffemodel, and remove it",
 }

@@ -14,8 +14,10 @@ from textnet import bind, feed, inputs, judged, layer, mistaken, over, run, slop
         ("max_iter: 10 threshold_iter: 5", {0: 0, 5: 0, 6: 0.321513, 20: 0.999909}),
     ],
 )
-def test_gradients_are_reversed_more_and_more(body, factors):
+def test_gradients_are_reversed_more_and_more(body, factors, caplog):
     net = bind(judged(over("GradientScaler", body, x=(2, 3))), keep=True)
+    said = any("threshold_iter delays λ, as in MADA" in line for line in caplog.messages)
+    assert said == ("threshold_iter" in body), "two forks have two schedules"
     x = np.arange(6.0).reshape(2, 3)
     feed(net, x=x, t=0)
     for iteration, factor in factors.items():

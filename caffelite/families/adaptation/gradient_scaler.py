@@ -7,6 +7,7 @@ from ...devices.protocol import Device
 from ...layers.base import require
 from ...layers.base.feeding import ScheduledNumber
 from ...layers.base.layer import Shape, register
+from ...prototxt import say_once
 
 
 @register
@@ -34,6 +35,9 @@ class GradientScaler(ScheduledNumber):
         ]
         for name, fits, expected in checks:
             require.value(self, name, fits, expected)
+        if p.threshold_iter:
+            what = "threshold_iter delays λ, as in MADA; Xlearn's Caffe does not read it"
+            say_once(f'{self.locate("threshold_iter")}: layer "{self.name}" (GradientScaler): {what}')
 
     def scheduled_number(self, iteration: int) -> float:
         p, start = self.p, self.p.threshold_iter
