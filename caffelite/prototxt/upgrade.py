@@ -506,8 +506,8 @@ class _Upgrade:
                     pads[0] = 0  # the layer itself speaks of its pad_l, along the frames
                 if any(pads) and PADDED.get(layer.type) != field:
                     what = f'layer "{layer.name}" ({layer.type}) has pads by side'
-                    first = next(side for side, pad in zip(SIDES, pads, strict=True) if pad)
-                    self.mistake(what, "layer", i, field, first, expected=f"a {' or '.join(PADDED)}")
+                    named = next(side for side, pad in zip(SIDES, pads, strict=True) if pad)
+                    self.mistake(what, "layer", i, field, named, expected=f"a {' or '.join(PADDED)}")
                 elif any(pads) and not (layer.type == "Pooling" and (pads[0] != pads[1] or pads[2] != pads[3])):
                     holders[i] = field, pads
         if not holders:
@@ -520,9 +520,9 @@ class _Upgrade:
             new, pad = self.pad_sides(i, old, *holders[i]) if i in holders else (old, None)
             first = pad if pad and new.type != "Deconvolution" else None
             self.moves["layer", i] = "layer", len(self.net.layer) + (first is not None)
-            for one in (first, new, None if first else pad):
-                if one is not None:
-                    self.net.layer.add().CopyFrom(one)
+            for made in (first, new, None if first else pad):
+                if made is not None:
+                    self.net.layer.add().CopyFrom(made)
         self.move()
 
     def pad_sides(

@@ -292,7 +292,7 @@ class AnnotatedSource(TransformedSource):
         draw = BatchSamplers(samplers, locate.at("annotated_data_param"), transform_key)
         self._distort = distort if train and distort.active else None
         self._expand = expand if train and param.HasField("expand_param") else None
-        self._draw = draw if train and samplers else None
+        self._draw: BatchSamplers | Jitter | None = draw if train and samplers else None
         self._emit = param.emit_constraint if param.HasField("emit_constraint") else None
         anno, batch = spec.annotated_data_param, spec.data_param.batch_size
         if anno.HasField("yolo_data_type") or anno.HasField("yolo_data_jitter"):
@@ -348,9 +348,8 @@ class AnnotatedSource(TransformedSource):
             except ValueError as mistake:
                 raise self.database.error(i, content, str(mistake)) from None
             if counter:
-                all_objects[i] = self._placed(objects, choice, i)
-                if self._write is _write_rows:
-                    all_objects[i] = self._easy(all_objects[i])
+                placed = self._placed(objects, choice, i)
+                all_objects[i] = self._easy(placed) if self._write is _write_rows else placed
                 counter.step()
             elif labels is not None:
                 labels[i] = label
