@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import inputs
 from ..errors import Where
-from . import annotations, class_names
+from . import annotation_files, class_names
 from .annotated import AnnotatedDatabase, objects_of, parsed
 from .listing import files_below, in_order_of_classes, shortened, with_ending
 from .pictures import ENDINGS, decode
@@ -91,7 +91,7 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
     label_by_id = {number: label for label, (number, _) in enumerate(categories, 1)}
     if len(label_by_id) < len(categories):
         raise where.error("two categories have one id", found=_twice([number for number, _ in categories]))
-    names = {}
+    names: dict[str, str] = {}
     for i, one in enumerate(listed[0]):
         name, number = _field(one, "file_name", str, where, f"image {i}"), _id(one, "id", where, f"image {i}")
         if number in names:
@@ -121,7 +121,7 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         log.warning("%s: left out %d annotations of images that the file does not list: %s", path, len(strange), shown)
     images = []
     for one in listed[0]:
-        number, size = _id(one, "id", where, ""), annotations.whole_numbers(one.get("height"), one.get("width"))
+        number, size = _id(one, "id", where, ""), annotation_files.whole_numbers(one.get("height"), one.get("width"))
         images.append(ImageObjects(names[number], boxes.get(number, []), where, size))
     return images, [BACKGROUND, *(name for _, name in categories)]
 
@@ -166,7 +166,7 @@ def read_list(path: Path) -> list[Pair]:
         if len(words) != 2 and (parts := PAIR.fullmatch(line)):
             words = [parts[1], parts[2]]
         if len(words) != 2:
-            expected = f"an image and its annotation: {annotations.FORMATS}"
+            expected = f"an image and its annotation: {annotation_files.FORMATS}"
             raise where.error("a line is not understood", expected=expected, found=f'"{shortened(line.strip())}"')
         names.append((words[0], words[1], where))
     if not names:
@@ -182,7 +182,7 @@ def read_folder(path: Path, subset: str) -> list[Pair]:
     names = sorted(files_below(path))
     by_stem: dict[str, list[str]] = {}
     for name in names:
-        if name.lower().endswith(annotations.ENDINGS) and os.path.basename(name) not in CLASS_FILES:
+        if name.lower().endswith(annotation_files.ENDINGS) and os.path.basename(name) not in CLASS_FILES:
             by_stem.setdefault(os.path.splitext(os.path.basename(name))[0], []).append(name)
     pairs, alone = [], []
     for image in sorted(name for name in names if os.path.splitext(name)[1].lower() in ENDINGS):
@@ -196,7 +196,9 @@ def read_folder(path: Path, subset: str) -> list[Pair]:
         else:
             alone.append(image)
     if not pairs:
-        expected = f"images with an annotation of their name: {annotations.FORMATS}; or a VOC folder with ImageSets"
+        expected = (
+            f"images with an annotation of their name: {annotation_files.FORMATS}; or a VOC folder with ImageSets"
+        )
         raise Where(str(path)).error("no image has an annotation", expected=expected)
     if alone:
         shown = ", ".join(alone[:SHOWN]) + (", …" if len(alone) > SHOWN else "")
@@ -234,11 +236,11 @@ def read_pairs(
     reads VOC, 1 as VOC's own coordinates count. Errors: no such file, another format, a box without corners, a name
     that is no class."""
     numbered = list(classes[1:]) if classes else _yolo_names(listed, read)
-    rows: list[tuple[str, annotations.Objects, Where, str]] = []
+    rows: list[tuple[str, annotation_files.Objects, Where, str]] = []
     for image, annotation, where in listed:
         size = functools.partial(_size, read, image, where)
         content = _content(read, annotation, where)
-        rows.append((image, annotations.read(content, annotation, first, size, numbered), where, annotation))
+        rows.append((image, annotation_files.read(content, annotation, first, size, numbered), where, annotation))
     if classes is None:
         occurring = {name for _, annotated, _, _ in rows for name, _, _ in annotated.boxes}
         known = numbered if occurring <= set(numbered) else []

@@ -138,7 +138,7 @@ def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
 
 def _phases(layer: pb.LayerParameter) -> set[int]:
     """The phases that the rules of a layer permit, whatever its levels and stages."""
-    both = {pb.TRAIN, pb.TEST}
+    both: set[int] = {pb.TRAIN, pb.TEST}
     if layer.include:
         return set().union(*({rule.phase} if rule.HasField("phase") else both for rule in layer.include))
     whole = [rule.phase for rule in layer.exclude if [field.name for field, _ in rule.ListFields()] == ["phase"]]

@@ -165,6 +165,25 @@ def test_groups_stay_on_one_side(call, there):
     assert len(patients("\n".join(lines("tall/test.csv")[1:]))) == 1
 
 
+def test_test_data_is_joined_by_name(call, there):
+    source = table(there, "file,warm,size", lambda p: f"{p.parent.name == 'red':d}.5,{int(p.stem)}")
+    (there / "test.csv").write_text("file;size;warm\npictures/red/07.png;7;1.5\n")
+    assert call("new", "sizes", source, "-test", "test.csv").ok
+    assert lines("sizes/test.csv") == ["file,warm,size", "pictures/red/07.png,1.5,7"]
+    (there / "test.csv").write_text("file,size,cold\npictures/red/07.png,7,1.5\n")
+    said = 'test.csv:1: other columns than in training; expected warm, size, found no "warm", "cold"'
+    assert said in call("new", "other", source, "-test", "test.csv").refused.err
+    (there / "list.txt").write_text("pictures/red/07.png 3\n")
+    said = "list.txt:1: a label that no training image has; expected one of 0, 1, 2, found 3"
+    assert said in call("new", "other", "pictures", "-test", "list.txt").refused.err
+    for name in "blue", "green", "red":
+        (there / "pictures" / name).rename(there / "pictures" / {"blue": "1", "green": "2", "red": "10"}[name])
+    (there / "list.txt").write_text("pictures/10/07.png 10\npictures/2/07.png 2\n")
+    assert call("new", "numbers", "pictures", "-test", "list.txt").ok
+    assert lines("numbers/labels.txt") == ["1", "2", "10"]
+    assert lines("numbers/test.txt") == ["pictures/10/07.png 2", "pictures/2/07.png 1"]
+
+
 def test_class_folders_of_other_encodings(call, there):
     (there / "pictures" / "red").rename(there / "pictures" / os.fsdecode(b"caf\xe9"))
     assert "(blue, café, green)" in call("new", "hues", "pictures").ok.out
