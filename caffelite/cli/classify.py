@@ -9,6 +9,7 @@ import math
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -125,7 +126,8 @@ def classify(
 
     A deploy net that caffelite deploy wrote contains its weights' path, labels and preprocessing: mean, scale, size,
     crop, channel order, and for single glyphs background, size and position. For other nets -mean, -scale, -size and
-    -channel_order set them. caffelite models lists the nets that ship.
+    -channel_order set them. A model archive of DIGITS (.tar.gz, .zip) is taken for -model as it is. caffelite models
+    lists the nets that ship.
 
     A hierarchy is a text file with a name on each line; what belongs to a group is indented below it. Answers go
     from the best class to the root, each more probable than the one before; bits are the information of an answer.
@@ -156,6 +158,7 @@ def classify(
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
     session = Session(gather(images, glob.glob), folder, table, as_json)
+    model, weights, labels = _unpacked(model, weights, labels, preparation)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     document, expected = Overrides(set_fields).net(document), len(session.files) or MANY
     _override(document.message, **preparation)
@@ -176,6 +179,23 @@ def classify(
         else:
             session.run(_Classes(classifier, count or 5, hierarchy), known)
     session.end(skip)
+
+
+def _unpacked(
+    model: str, weights: tuple[str, ...], labels: Path | None, preparation: dict[str, Any]
+) -> tuple[str | Path, tuple[str, ...], Path | None]:
+    """The net, weights and labels; where the net is a model archive, its files, the mean too, until the command ends.
+    What the user names goes before them."""
+    from ..deploy import archive
+
+    if not archive.is_archive(model):
+        return model, weights, labels
+    folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="caffelite-"))
+    packed = archive.unpack(model, Path(folder))
+    if packed.mean and preparation["mean"] is None:
+        preparation["mean"] = str(packed.mean)
+    snapshot = (str(packed.weights),) if packed.weights else ()
+    return packed.model, weights or snapshot, labels or packed.labels
 
 
 def _refuse(values: Mapping[str, Any], why: str) -> None:

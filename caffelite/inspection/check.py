@@ -181,8 +181,8 @@ def check_solver(solver: Reading, findings: Findings) -> None:
     if (p.snapshot or p.snapshot_after_train) and not os.path.isdir(folder):
         what, remedy = f"the folder of snapshot_prefix, {folder}, does not exist", f"make it: mkdir -p {quoted(folder)}"
         merged.say("mistake", what, locate("snapshot_prefix"), remedy=remedy)
-    if remedy := inputs.windows_path(p.snapshot_prefix):
-        merged.say("lint", "backslashes are part of the files' names", locate("snapshot_prefix"), remedy=remedy)
+    if slashes := inputs.windows_path(p.snapshot_prefix):
+        merged.say("lint", "backslashes are part of the files' names", locate("snapshot_prefix"), remedy=slashes)
     unset = solver.suspects - {field.name for field, _ in p.ListFields()}
     for one in merged:
         if not unset & set(re.findall(r"\w+", f"{one.error.what} {one.error.remedy}")):

@@ -313,8 +313,8 @@ def decode_model(data: bytes, path: str | Path, copy: bool = True) -> dict[str, 
     except ValueError as error:
         reason = file_types.described(data) or f"or a damaged one ({error})"
         raise no_hdf5(path) or _solverstate(path) or CaffeliteError(f"{path} is no caffemodel, {reason}") from None
-    if not layers and (error := _solverstate(path)):
-        raise error
+    if not layers and (state := _solverstate(path)):
+        raise state
     return layers
 
 
