@@ -9,6 +9,7 @@ from .. import caffelite_pb2 as pb
 from ..data.labels import Labels, labels
 from ..layers.accuracy import Accuracy
 from ..layers.base.facets import Compares, Described
+from ..layers.base.unread_fields import without_effect
 from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Parameter
 from ..training.optim import rates, updates
@@ -87,6 +88,8 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
     for note in graph.notes:
         findings.lint(note, locate())
     for node in graph.nodes:
+        if node.layer_index >= 0:
+            _without_effect(node, findings)
         _labels(node, findings)
     for node in graph.feeds:
         _not_finite(node, findings)
@@ -100,6 +103,12 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
         _untrained(graph, reading, findings)
         if decay:
             _decay(graph, reading, findings)
+
+
+def _without_effect(node: Node, findings: Findings) -> None:
+    """Adds findings for fields that the layer does not read."""
+    for one in without_effect(node.layer):
+        findings.lint(one.what, one.where, remedy=one.remedy)
 
 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:

@@ -12,9 +12,11 @@ from .. import caffelite_pb2 as pb, data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
 from ..layers.base.state import carried
+from ..layers.base.unread_fields import without_effect
 from ..net import graph
 from ..net.net import Net
 from ..parallel import SingleProcess
+from ..prototxt import say_once
 from ..prototxt.overrides import Overrides
 from . import checks, class_weights, epochs, nets
 from .captured import CapturedIterations
@@ -139,6 +141,11 @@ class _Plan:
         for spec in self.specs[1]:
             self.tests.append((open_net(spec, self.net), spec.iterations))
             opened.callback(self.tests[-1][0].close)
+        if not self.comm.rank:
+            for net in (self.net, *(test for test, _ in self.tests)):
+                for node in self.division.complete(net).nodes:
+                    for one in without_effect(node.layer):
+                        say_once(str(one))
 
     def _open_net(self, spec: NetSpec, share: Net | None) -> Net:
         samples = self.division.mesh.data

@@ -1,6 +1,7 @@
 """What a layer type declares: how it may be wired and stored, and what its passes read."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from .config import LayerConfig, Shape
 
@@ -27,6 +28,7 @@ class Compilable:
     - ``loss``: its first top has loss_weight 1 unless the message gives another;
     - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
       ``constant_tops``: tops whose gradient goes no further down;
+    - ``unread``: fields of its message that another type reads, each with that type;
     - ``files``: the fields of its message that name files to read, or ``message.field`` of another one;
     - ``requires_host``: its passes need the host and cannot be captured in a graph;
     - ``backward_reads_bottoms``, ``backward_reads_tops``: which of them;
@@ -45,6 +47,7 @@ class Compilable:
     more_tops_remedy: str | None = None  # what a layer with too many tops should be
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
+    unread: Mapping[str, str] = MappingProxyType({})
     files: tuple[str, ...] = ()
     differentiable = True
     in_place = view = loss = requires_host = needs_images = False
