@@ -66,7 +66,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
       caffelite deploy -model models/lenet/digits_train_val.prototxt -weights digits.caffemodel -out digits.prototxt
     """
     start()
-    from .. import prototxt
+    from .. import caffelite_pb2 as pb, prototxt
     from ..data import class_names
     from ..data.samples import DataSource
     from ..deploy.convert import convert
@@ -92,6 +92,9 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         preprocessing.label.extend(class_names.read(labels))
     elif names := _label_map(graph) or _names_beside(graph, model):
         preprocessing.label.extend(names)
+    elif names := _names_of_labels(graph, model):
+        preprocessing.label.extend(names)
+        preprocessing.answer = pb.DeployParameter.LABELS
     if weights:
         preprocessing.weights = os.path.relpath(weights[-1], out.parent)
     _copy_means(made, document.locate, out)
@@ -123,6 +126,19 @@ def _names_beside(graph, model: str) -> list[str]:
     output = head(graph)
     feeds = [(node.layer.spec, node.layer.locate) for node in graph.feeds]
     return class_names.of_net(model, feeds, output.scores.shape[output.axis]) if output else []
+
+
+def _names_of_labels(graph, model: str) -> list[str]:
+    """The names of the labels, of which a sample has several, that the columns of a table or a file beside the net or
+    its data tell; none of a net without such labels."""
+    from ..data import class_names
+    from ..report.multilabel import label_head
+
+    several = label_head(graph)
+    if several is None or len(several.scores.shape) != 2:
+        return []
+    feeds = [(node.layer.spec, node.layer.locate) for node in graph.feeds]
+    return class_names.of_net(model, feeds, several.scores.shape[1])
 
 
 def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):

@@ -104,7 +104,7 @@ def _classes(header: Row | None, rows: list[Row], known: list[str] | None) -> tu
     words = [_words(cells[1:]) for _, cells in rows]
     for (where, _), cell in zip(rows, words, strict=True):
         if len(cell) != 1:
-            remedy = "for several labels give -task labels"
+            remedy = "for several labels: caffelite new -task labels"
             raise CaffeliteError("not one class", where=where, expected=1, found=len(cell), remedy=remedy)
     every = {cell[0] for cell in words}
     numbers = {word: whole_number(word) for word in every}
