@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import roots
-from ..errors import CaffeliteError, reporting
+from ..errors import CaffeliteError, cell, reporting
 from . import options
 from .options import comma_separated
 from .output import say
@@ -323,7 +323,8 @@ class Session:
             head = [str(file), entry.get("seconds", ""), self.failed.get(file, "")]
             rows += [[*head, *cells] for cells in answers.cells(entry)]
         with atomic(path) as draft, draft.open("w", encoding="utf-8", newline="") as lines:
-            csv.writer(lines).writerows([["file", "seconds", "error", *answers.columns], *rows])
+            table = [["file", "seconds", "error", *answers.columns], *rows]
+            csv.writer(lines).writerows([cell(value) for value in row] for row in table)
         say(f"wrote {path}: {answers.written(rows, self.entries)}", err=True)
 
     def _print_end(self, compared: list | None) -> None:

@@ -189,7 +189,7 @@ class Shards(Pictures):
 
 
 def _text(archive: Path | RemoteShard) -> str:
-    return archive.url if isinstance(archive, RemoteShard) else str(archive)
+    return archive.shown if isinstance(archive, RemoteShard) else str(archive)
 
 
 def _index(file: FileIO, named: str) -> list[tuple[int, str, int, int]]:

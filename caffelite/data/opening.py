@@ -14,7 +14,7 @@ from .images import MOST_PIXELS
 from .mixup import MixedSource, mixes
 from .order import BalancedOrder, Order
 from .pipeline import Source
-from .remote_shards import is_remote
+from .remote_shards import is_remote, without_secrets
 from .samples import DataSource, Samples
 from .transforms import Transform
 
@@ -87,7 +87,7 @@ def source_path(param, locate: Locator) -> Path:
 def named_path(name: str, field: str, locate: Locator) -> Path:
     if is_remote(name):
         remedy = 'pack the images as tar files: source: "https://host/train-{000..099}.tar" of ImageData'
-        raise locate.error(f'{field} "{name}" is an address', field, expected="a path", remedy=remedy)
+        raise locate.error(f'{field} "{without_secrets(name)}" is an address', field, expected="a path", remedy=remedy)
     path = resolve(name, locate)
     if not os.path.exists(path):
         command = MADE_BY.get(path.name.split("_")[0])

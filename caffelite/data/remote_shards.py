@@ -37,6 +37,20 @@ def is_remote(text: str) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
+ADDRESS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?:[^/\s?#]*@)?(?P<path>[^\s?#\"'<>]*)(?P<query>[?#][^\s\"'<>)]*)?"
+)
+
+
+def without_secrets(text: str) -> str:
+    """Text whose addresses have no user, password, query (as the signature of S3 is) or fragment."""
+    return ADDRESS.sub(lambda found: found["scheme"] + found["path"] + "?…" * bool(found["query"]), text)
+
+
+def _reason(error: BaseException) -> str:
+    return without_secrets(str(error)) or type(error).__name__
+
+
 def limit() -> int:
     """Bytes of the cache. Errors: CAFFELITE_REMOTE_CACHE is no number of GiB."""
     text = os.environ.get("CAFFELITE_REMOTE_CACHE", "")
@@ -47,13 +61,14 @@ def limit() -> int:
 
 
 class RemoteShard:
-    """A file at an address. size: in bytes; name: of its copy, by address, size and version.
+    """A file at an address. size: in bytes; name: of its copy, by address, size and version; shown: its address without
+    secrets.
 
     Errors: fsspec or the package for this kind of address is missing; there is no such file, or no permission.
     """
 
     def __init__(self, url: str):
-        self.url = url
+        self.shown = without_secrets(url)
         self._files, self._path = _file_system(url)
         info = self._tried(lambda: self._files.info(self._path))
         if not isinstance(info.get("size"), int):
@@ -63,7 +78,7 @@ class RemoteShard:
         self.name = hashlib.sha256(f"{url}\n{self.size}\n{version}".encode()).hexdigest()[:40]
 
     def _error(self, what: str, **details: Any) -> CaffeliteError:
-        return CaffeliteError(f"cannot read {self.url}: {what}", **details)
+        return CaffeliteError(f"cannot read {self.shown}: {what}", **details)
 
     def _tried(self, read: Callable[[], Any]) -> Any:
         """The result of ``read``, which is called again after a pause where it failed for a reason that may pass."""
@@ -76,14 +91,14 @@ class RemoteShard:
                 if lasting := _lasting(error):
                     raise self._error(**lasting) from None
                 if pause is None:
-                    what = f"{str(error) or type(error).__name__}; tried {len(PAUSES) + 1} times"
+                    what = f"{_reason(error)}; tried {len(PAUSES) + 1} times"
                     raise self._error(what) from None
-                log.info("%s: %s; trying again in %g s", self.url, str(error) or type(error).__name__, pause)
+                log.info("%s: %s; trying again in %g s", self.shown, _reason(error), pause)
                 time.sleep(pause)
 
     def copy(self, target: Path) -> None:
         """Writes a complete copy; what was read before an error is not read again, where the server has ranges."""
-        with open(target, "wb") as out, bar(self.size, name=self.url, unit="B", unit_scale=True) as shown:
+        with open(target, "wb") as out, bar(self.size, name=self.shown, unit="B", unit_scale=True) as shown:
 
             def rest() -> None:
                 with self._files.open(self._path, "rb") as file:
@@ -108,16 +123,17 @@ class RemoteShard:
 
 def _file_system(url: str) -> tuple[Any, str]:
     """The file system of an address, and the path on it."""
+    shown = without_secrets(url)
     try:
         import fsspec
     except ImportError:
-        raise CaffeliteError(f"{url} is read by fsspec, which is not installed", remedy=EXTRA) from None
+        raise CaffeliteError(f"{shown} is read by fsspec, which is not installed", remedy=EXTRA) from None
     try:
         return fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise CaffeliteError(f"{url}: {error}", remedy=EXTRA) from None
+        raise CaffeliteError(f"{shown}: {_reason(error)}", remedy=EXTRA) from None
     except ValueError as error:
-        raise CaffeliteError(f"{url}: {error}", expected="https://, s3://, hdfs:// or the like") from None
+        raise CaffeliteError(f"{shown}: {_reason(error)}", expected="https://, s3://, hdfs:// or the like") from None
 
 
 def _lasting(error: BaseException) -> dict[str, str] | None:
@@ -193,7 +209,7 @@ class ShardCache:
     def _make_room(self, shard: RemoteShard) -> None:
         if shard.size > self._most:
             raise CaffeliteError(
-                f"{shard.url} is larger than the cache of remote shards",
+                f"{shard.shown} is larger than the cache of remote shards",
                 expected=f"at most {self._most / 2**30:.3g} GiB",
                 found=f"{shard.size / 2**30:.3g} GiB",
                 remedy="set CAFFELITE_REMOTE_CACHE to more GiB, or make smaller shards",

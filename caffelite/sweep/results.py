@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import charts
 from ..charts import FAINT, GRID, INK, panels, plain_text, saved, short, shown
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, cell
 from ..report.statistics import mean_interval
 from .space import Setting
 
@@ -116,7 +116,7 @@ class SweepResults:
 
     def to_csv(self) -> str:
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(self.table())
+        csv.writer(out, lineterminator="\n").writerows([cell(value) for value in row] for row in self.table())
         return out.getvalue()
 
     def to_json(self) -> dict[str, Any]:

@@ -173,6 +173,30 @@ def test_a_shard_that_is_not_there(server):
         labels(server.pattern.replace("002", "003"))
 
 
+@pytest.mark.parametrize("faults", [[500] * 99, [403] * 99, [], ["cut"]])
+def test_secrets_of_an_address_are_in_no_message(server, faults, caplog, capfd):
+    """Neither a password nor the signature of an address, also in what fsspec's libraries say."""
+    caplog.set_level("DEBUG", "caffelite")
+    server.faults = faults
+    source = server.pattern.replace("http://", "http://me:hunter2@") + "?X-Amz-Signature=hunter2&x=1"
+    with pytest.raises(CaffeliteError, match=r"http://127\.0\.0\.1:\d+/train-00\d\.tar") as error:
+        labels(source)
+    assert "hunter2" not in str(error.value) + caplog.text + "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("s3://key:se@cret@bucket/a.tar", "s3://bucket/a.tar"),
+        ("404, url='https://h/a.tar?sig=x%20y#z')", "404, url='https://h/a.tar?…')"),
+        ("https://h/a@b.tar", "https://h/a@b.tar"),
+        ("no address: a@b?c", "no address: a@b?c"),
+    ],
+)
+def test_addresses_without_secrets(text, shown):
+    assert remote_shards.without_secrets(text) == shown
+
+
 def test_the_cache_is_bounded(server, own_cache, monkeypatch):
     size = len(SHARDS["/train-000.tar"])
     monkeypatch.setenv("CAFFELITE_REMOTE_CACHE", str(2.5 * size / 2**30))
