@@ -62,6 +62,7 @@ class WatchdogProcess:
         self.position = ""  # the part of the net that the rank holds
         self.error, self.outcome, self.done = "", "", False
         self.lost_at: float | None = None
+        self.ended_at: float | None = None  # when the rank closed its end
         self.selector = selectors.DefaultSelector()
         self.lines: dict[object, bytes] = {}
         self.reports: dict[int, dict] = {}  # at rank 0: the latest of every rank
@@ -139,10 +140,19 @@ class WatchdogProcess:
             if time.monotonic() - beat >= BEAT:
                 beat = time.monotonic()
                 self.send_report()
-            if self.done and (
-                self.rank or all(r["done"] for r in self.reports.values()) and len(self.reports) == self.size
-            ):
+            if self.finished():
                 return
+
+    def finished(self) -> bool:
+        """Whether there is nothing more to watch: the rank is done, of rank 0 all are, or it died and no watchdog of
+        rank 0 answers."""
+        now = time.monotonic()
+        late = self.ended_at is not None and now - self.ended_at > SILENCE
+        if self.done:
+            known = late or len(self.reports) == self.size  # a rank may have died before it ever reported
+            quiet = (r["done"] or late and now - r["heard"] > SILENCE for r in self.reports.values())
+            return bool(self.rank) or known and all(quiet)
+        return bool(self.rank) and self.lost_at is not None and (self.leader is None or late)
 
     def send_report(self) -> None:
         if self.rank == 0:
@@ -194,8 +204,10 @@ class WatchdogProcess:
     def closed(self, source) -> None:
         """The rank, or another watchdog, has ended."""
         if source == 0:
+            self.ended_at = time.monotonic()
             if not self.done:
                 self.lost_at = time.time()
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no rank depends on it any more
                 self.send_report()
         elif source is self.leader:
             self.lost_leader()
