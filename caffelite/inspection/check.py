@@ -178,7 +178,7 @@ def check_solver(solver: Reading, findings: Findings) -> None:
     merged.run(updates.check, p, locate)
     merged.run(check_counts, p, locate)
     folder = Path(snapshot.prefix(p, locate.file)).parent
-    if (p.snapshot or p.snapshot_after_train) and not os.path.isdir(folder):
+    if (p.snapshot_after_train or 0 < p.snapshot <= p.max_iter) and not os.path.isdir(folder):
         what, remedy = f"the folder of snapshot_prefix, {folder}, does not exist", f"make it: mkdir -p {quoted(folder)}"
         merged.say("mistake", what, locate("snapshot_prefix"), remedy=remedy)
     if slashes := inputs.windows_path(p.snapshot_prefix):

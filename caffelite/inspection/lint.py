@@ -46,6 +46,12 @@ def solver(reading: Reading, findings: Findings) -> None:
                     f"the rule {p.type} does not use {name}", locate(name), remedy=f"drop it; {users} would use it"
                 )
     _unreachable(p, locate, findings)
+    if p.lr_policy in rates.POLICIES and rates.lacks_rate(p):
+        what, remedy = (
+            "no base_lr: the rate is 0, and nothing is learned",
+            "set base_lr, the learning rate to start from",
+        )
+        findings.lint(what, locate(), remedy=remedy)
     if p.test_interval and not p.test_iter:
         what = "test_interval without test_iter: nothing is tested"
         findings.lint(what, locate("test_interval"), remedy="set test_iter, or drop it")

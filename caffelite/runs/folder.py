@@ -59,6 +59,15 @@ def leads_out(folder: Path, tops: Iterable[Path]) -> bool:
     return any(not any(Path(os.path.realpath(link)).is_relative_to(top) for top in tops) for link in links)
 
 
+def holds_records(folder: Path) -> bool:
+    """Whether a folder is a run's: it has run.json, or nothing but records, as where a run ended while it started."""
+    if not folder.is_dir():
+        return False
+    if (folder / RUN).exists():
+        return True
+    return all(name in (*RECORDS, EVENTS) or name.startswith(".") for name in os.listdir(folder))
+
+
 def load(folder: Path) -> dict[str, Any]:
     """The content of a folder's run.json, with at least one session. Errors: there is none, or it is not JSON."""
     content = stored.read(folder / RUN, stored.ANY)

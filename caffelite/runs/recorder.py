@@ -205,6 +205,9 @@ class Recorder(Hook):
         if Path.cwd().is_relative_to(self.folder.resolve()):
             what = f"-record: records cannot take the place of {self.folder}, which holds the current folder"
             raise CaffeliteError(what, remedy="name a folder of their own, as in -record run_1")
+        if not files.holds_records(self.folder):
+            what = f"the records of the run cannot take the place of {self.folder}, which is no folder of a run"
+            raise CaffeliteError(what, remedy="rename it, or name another folder: -record run_1")
         renamed = files.free(self.folder, itertools.count(1))
         os.rename(self.folder, renamed)
         # The job is this run, not the earlier one.

@@ -141,6 +141,9 @@ class _Plan:
         for spec in self.specs[1]:
             self.tests.append((open_net(spec, self.net), spec.iterations))
             opened.callback(self.tests[-1][0].close)
+        if rates.lacks_rate(self.p) and self.division.learns(self.net):
+            what, remedy = "no base_lr: nothing would be learned", "set base_lr, the learning rate to start from"
+            raise self.locate.error(what, remedy=remedy)
         if not self.comm.rank:
             for net in (self.net, *(test for test, _ in self.tests)):
                 for node in self.division.complete(net).nodes:

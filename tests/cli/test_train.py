@@ -278,6 +278,27 @@ def test_records_of_another_run_are_not_gone_on_in(folder, call):
     assert sessions == {"run_run": [20], "run_run_1": [0], "run_run_2": [0]}
 
 
+def test_a_solver_without_a_rate_is_an_error_only_where_it_is_used(folder, call):
+    text = re.sub(r"base_lr: \S+", "", (folder / "solver.prototxt").read_text())
+    (folder / "solver.prototxt").write_text(text)
+    assert "no base_lr: nothing would be learned" in call("train -solver solver.prototxt").refused.err
+    checked = call("check solver.prototxt")
+    assert checked.status == 0 and "lint: no base_lr: the rate is 0" in checked.out
+
+
+@pytest.mark.parametrize("name", ["mine", "file"])
+def test_only_folders_of_runs_make_way_for_records(folder, call, name):
+    (folder / "mine").mkdir()
+    (folder / "mine/notes.txt").write_text("precious")
+    (folder / "file").write_text("precious")
+    error = call(f"train -solver solver.prototxt -record {name}").refused.err
+    assert f"the records of the run cannot take the place of {name}, which is no folder of a run" in error
+    assert (folder / "mine/notes.txt").exists() and (folder / "file").exists() and not (folder / f"{name}_1").exists()
+    assert call("train -solver solver.prototxt -record run").status == 0
+    assert call("train -solver solver.prototxt -record run").status == 0
+    assert (folder / "run/run.json").exists() and (folder / "run_1/run.json").exists()
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"sessions": 3}', '{"sessions": [1]}'])
 def test_records_that_cannot_be_read_are_renamed(folder, call, text):
     call("train", "-solver", "solver.prototxt", "-iterations", "3")

@@ -152,6 +152,11 @@ def _check_stages(p: pb.SolverParameter, locate: Locator) -> None:
         raise locate.error("stageiter must rise", "stageiter", found=list(p.stageiter))
 
 
+def lacks_rate(p: pb.SolverParameter) -> bool:
+    """Whether a solver has no base_lr though its policy starts from it: as in Caffe the rate is 0 then."""
+    return not p.HasField("base_lr") and (p.lr_policy != "multifixed" or bool(_warm_up_length(p)))
+
+
 def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
     """The rate as a function of the iteration; an unknown policy or one that lacks its fields is an error."""
     if p.lr_policy not in POLICIES:
@@ -165,8 +170,6 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
         if not present:
             remedy = f"set {name}" + (f" or {IN_EPOCHS[name]}" if name in IN_EPOCHS else "")
             raise locate.error(f'lr_policy "{p.lr_policy}" needs {name}', "lr_policy", remedy=remedy)
-    if not p.HasField("base_lr") and (p.lr_policy != "multifixed" or _warm_up_length(p)):
-        raise locate.error("no base_lr", remedy="set base_lr, the learning rate to start from")
     if "stepsize" in needs and p.lr_policy == "step" and p.stepsize < 1:
         raise locate.error("stepsize must be at least 1", "stepsize", found=p.stepsize)
     if "max_iter" in needs and p.max_iter < 1:
