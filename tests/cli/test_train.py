@@ -278,7 +278,7 @@ def test_records_of_another_run_are_not_gone_on_in(folder, call):
     assert sessions == {"run_run": [20], "run_run_1": [0], "run_run_2": [0]}
 
 
-def test_a_solver_without_a_rate_is_an_error_only_where_it_is_used(folder, call):
+def test_a_solver_without_a_rate_is_an_error_where_it_learns(folder, call):
     text = re.sub(r"base_lr: \S+", "", (folder / "solver.prototxt").read_text())
     (folder / "solver.prototxt").write_text(text)
     assert "no base_lr: nothing would be learned" in call("train -solver solver.prototxt").refused.err
