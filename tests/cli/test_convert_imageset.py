@@ -99,7 +99,7 @@ def test_different_shapes_are_reported(images, call):
             ["-resize_height=60000", "-resize_width=60000", "img", "list.txt", "db"],
             "make images too large; expected at most 268435456 pixels, found 60000×60000",
         ),
-        (["-resize_height=4294967295", "-resize_width=1", "img", "list.txt", "db"], "is more than 2147483647 away from 0"),
+        (["-resize_height=4294967295", "-resize_width=1", "img", "list.txt", "db"], "is more than 2147483647"),
         (["-gray=maybe", "img", "list.txt", "db"], 'expected true or false, found "maybe"'),
         (["-backend", "rocksdb", "img", "list.txt", "db"], "'rocksdb'"),
         (["img"], "expected ROOT [LISTFILE] DB_NAME, found 1"),
