@@ -26,6 +26,9 @@ class Backend(Protocol):
     capability: tuple[int, int]  # compute capability
     stream: Stream
 
+    def model(self) -> str:
+        """The GPU's kind, as its driver names it."""
+
     def here(self) -> None:
         """Makes the GPU and the stream in use the calling thread's."""
 

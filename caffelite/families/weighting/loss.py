@@ -53,7 +53,7 @@ class SoftmaxTerms(ArrayLoss):
             return self.divide / share
         total = self.label_total(xp, weights, counts)
         if self.shares:
-            return max(float(self.shares.total(float(total))), 1.0) / share
+            return max(float(self.shares.total(np.array(float(total)))), 1.0) / share
         return xp.maximum(total, 1)
 
     def _read(self, xp: ModuleType, x: tuple, forward: bool) -> tuple:
