@@ -124,7 +124,7 @@ def _run(arguments: list[str] | None) -> None:
         from . import failure
 
         shown = failure.explained(error, words) if isinstance(error, click.UsageError) else error
-        shown.message = printable(shown.message)
+        vars(shown).update(message=printable(shown.message))  # which click declares final
         shown.show()
         sys.exit(error.exit_code)
     except CaffeliteError as error:

@@ -87,7 +87,7 @@ class Reader:
             self.net.set_inputs(**{name: rows})
             self.net.forward(0)
             labels = dev.download(self.net.data[self._text]).reshape(self._text.shape[:2]).astype(int)
-            lines = [line[line >= 0] for line in (labels.T if self._decoder.indicated else labels)]
+            lines = [line[line >= 0] for line in labels]
             scores = dev.download(self.net.data[self._scores]).reshape(self._scores.shape[:3])
             if not np.isfinite(scores).all():
                 remedy = "are its weights those of this net, and is the input scaled as in training?"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from caffelite import stored
-from caffelite.parallel.transports import star
 from caffelite.runs import folder as files, registry
 from caffelite.runs.lock import FolderLock
+from caffelite.runs.queue import local
 from caffelite.sweep import sweep as sweeps
 from caffelite.sweep.results import END, SettingResult, SweepResults, TrialResult, picture
 
@@ -161,7 +161,8 @@ def test_a_sweep_without_any_score_fails(folder, sweep):
 
 
 def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
-    monkeypatch.setattr(star, "command", lambda words: [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
+    script = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    monkeypatch.setattr(local, "command", lambda words, folder: script)
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
     with pytest.raises(sweeps.CaffeliteError, match="trial_1 ended 3 times with status -9"):
         sweeps.Sweep(definition, folder / "mine").run()
@@ -185,7 +186,7 @@ def test_trials_run_on_the_devices_named(folder, monkeypatch):
     """A number that comes twice takes two at a time."""
     commands = []
     script = [sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(2)"]
-    monkeypatch.setattr(star, "command", lambda words: commands.append(words) or script)
+    monkeypatch.setattr(local, "command", lambda words, folder: commands.append(words) or script)
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.03,0.05",))
     sweeps.Sweep(definition, folder / "mine", [0, 1, 0]).run()
     assert [words[-1] for words in commands] == ["--gpu=0", "--gpu=1", "--gpu=0"]
