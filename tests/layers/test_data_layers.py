@@ -1,5 +1,6 @@
 """Layers that bring data, and HDF5Output."""
 
+import multiprocessing
 import os
 import resource
 from types import SimpleNamespace
@@ -75,27 +76,28 @@ def test_hdf5_output_that_cannot_be_written():
         net.forward()
 
 
+def write_until_full(room: int) -> None:
+    """Ends the process with the number of batches that were written before the one that fails."""
+    row = next(r for r in ROWS if r.kind == "HDF5Output")
+    net = row.bind(row.text())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+    for done in range(10):
+        feed(net, **row.draw(np.random.default_rng(done)))
+        try:
+            net.forward()
+        except CaffeliteError as error:
+            assert "cannot write out.h5: file too large" in str(error) and "free disk space" in str(error)
+            os._exit(done)
+    os._exit(99)
+
+
 @pytest.mark.parametrize("room, batches", [(3000, 0), (70000, 1)])
 def test_hdf5_output_on_a_full_disk(rng, tmp_path, room, batches):
-    """In a child, whose files can have no more bytes than this: the batches before the one that fails are there."""
-    row = next(r for r in ROWS if r.kind == "HDF5Output")
-
-    def use():
-        net = row.bind(row.text())
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-        for done in range(10):
-            feed(net, **row.draw(np.random.default_rng(done)))
-            try:
-                net.forward()
-            except CaffeliteError as error:
-                assert "cannot write out.h5: file too large" in str(error) and "free disk space" in str(error)
-                os._exit(done)
-        os._exit(99)
-
-    child = os.fork()
-    if not child:
-        use()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == batches
+    """In a process whose files can have no more bytes than this: the batches before the one that fails are there."""
+    child = multiprocessing.get_context("spawn").Process(target=write_until_full, args=(room,))
+    child.start()
+    child.join()
+    assert child.exitcode == batches
     assert os.path.exists("out.h5") == bool(batches)
     if batches:
         with h5py.File("out.h5") as file:

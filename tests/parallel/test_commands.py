@@ -70,7 +70,7 @@ IMPOSSIBLE = [
 CORRUPTED = {
     "root_weak": (2, "", "root"),
     "root_stages": (2, f"{STAGES} {STRONG}", "root"),
-    "root_groups": (4, f"{STAGES} {STRONG}", "root"),
+    "root_groups": (4, STAGES, "root"),
     "root_samples": (2, STRONG, "samples"),
 }
 IMAGES = """layer { name: "x" type: "Data" top: "x" transform_param { scale: 0.0039 mean_value: 60 }
