@@ -448,7 +448,7 @@ def test_what_few_trainings_use_is_imported_when_it_is_asked_for():
     rare = [
         "planner",
         "net.partition",
-        "training.divided_nets",
+        "training.partitioned_net",
         "training.hooks.debug_info",
         "parallel.transports.choice",
     ]

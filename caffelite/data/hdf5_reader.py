@@ -184,13 +184,13 @@ def _end(process: _Process) -> str:
     return "it is damaged: reading it ends the process that tries it"
 
 
-def _forked() -> None:
+def _renew_lock_in_child() -> None:
     """In a child: a thread of the parent may have held the lock, and the process stays the parent's."""
     global _lock
     _lock = Lock()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_renew_lock_in_child)
 
 
 @atexit.register

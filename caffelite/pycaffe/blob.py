@@ -189,7 +189,7 @@ class NetBlob(Blob):
             if computed != self._diff_at:
                 self._net.dev.assign(content, shown)
 
-    def after_training(self) -> None:
+    def show_final_values(self) -> None:
         """Shows the versions that complete passes leave."""
         self._data_at = self._diff_at = len(self._versions) - 1
         self.after_backward(0, self._makers[-1])

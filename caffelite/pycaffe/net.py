@@ -449,7 +449,7 @@ class Net(NetStructure, InThreads):
 
     def _after_training(self) -> None:
         for blob in self._versioned:
-            blob.after_training()
+            blob.show_final_values()
 
     # parameters
 

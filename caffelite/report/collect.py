@@ -66,7 +66,7 @@ class OutputCollector:
 
     def __init__(self, net: Net, judge: bool):
         self._with_report = judge
-        self.turn_to(net)
+        self.use_net(net)
         h, several, r = self.head, self.label_head, self.regression
         self.classification = Classification(h.scores.shape[h.axis], h.pixels) if h else None
         self.multi_label: MultiLabel | None = None
@@ -81,7 +81,7 @@ class OutputCollector:
         self.samples = 0  # distinct ones
         self.counted = 0
 
-    def turn_to(self, net: Net) -> None:
+    def use_net(self, net: Net) -> None:
         """Takes the following batches from this net: the same one with another batch size; its data continues where
         that of the last one ended."""
         self.net, self.head = net, head(net.graph) if self._with_report else None
@@ -236,7 +236,7 @@ def score(
         else:
             for _, source in rest.sources():
                 source.seek(collector.first + collector.source.length - left)
-            collector.turn_to(rest)
+            collector.use_net(rest)
             scores.append(mean_scores(rest, 1, each=lambda index, outputs: on_batch(whole + index, outputs)))
     total = combined(net, [each for each in scores if each])
     for text in unscored(collector.net, total.outputs):

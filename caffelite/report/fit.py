@@ -7,7 +7,7 @@ import numpy as np
 
 from ..layers.base.facets import Compares
 from ..net.graph import Graph, Value
-from .statistics import Thinned
+from .statistics import RowSample
 
 MOST_POINTS = 5000  # that a picture shows
 MOST_OUTPUTS = 100  # numbers of a sample that have errors of their own
@@ -53,7 +53,7 @@ class Fit:
         self.values = self.nan = 0
         self._absolute = self._squared = self._error = 0.0
         self._mean = self._spread = 0.0  # of the targets: their mean, and Σ (t - mean)²
-        self._sample = Thinned(MOST_POINTS)
+        self._sample = RowSample(MOST_POINTS)
 
     def add(self, predictions: np.ndarray, targets: np.ndarray) -> None:
         """Flat arrays of one length, float64."""

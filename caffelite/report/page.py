@@ -123,7 +123,7 @@ def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
             "confusion": pictures.confusion(judged, names),
             "classes": pictures.classes(judged, names),
             "calibration": pictures.calibration(judged),
-            "mistakes": pictures.mistakes(judged, collector.source, names),
+            "mistakes": pictures.worst_errors_png(judged, collector.source, names),
             **_class_images(judged, names),
         }
     if several and "multi_label" in figures:

@@ -225,7 +225,7 @@ def residuals_over_predictions(points: np.ndarray) -> bytes | None:
     return _finished(figure, axes, "prediction", "prediction less true value")
 
 
-def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes | None:
+def worst_errors_png(judged: Classification, source: object, labels: list[str]) -> bytes | None:
     """PNG: the images of the worst errors as they are stored, each above its label, the predicted class and its
     probability; None where there are none."""
     if not judged.worst or not isinstance(source, DataSource):

@@ -46,7 +46,7 @@ def thinned(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return curve.fpr[at], curve.tpr[at], curve.precision[at]
 
 
-class Thinned:
+class RowSample:
     """Pairs of arrays, accumulated batch by batch: all rows while the first array has at most ``most`` numbers, else
     every ``stride``-th row."""
 
@@ -72,7 +72,7 @@ class Thinned:
         return one, other
 
 
-class ScoreSample(Thinned):
+class ScoreSample(RowSample):
     """Scores N×C with labels, N (classes) or N×C (0, 1, or -1 for what does not count), of at most MOST_VALUES
     scores."""
 

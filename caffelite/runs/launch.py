@@ -29,7 +29,15 @@ from ..training.state import TrainingState
 from . import fields, folder as files, registry
 from .config import RunConfig
 from .log import LogFile
-from .open_net import explained, gpus, load_initial_weights, open_one, open_trainer, read_solver, without_extras
+from .open_net import (
+    explained,
+    gpus,
+    load_initial_weights,
+    open_assigned_device,
+    open_trainer,
+    read_solver,
+    without_extras,
+)
 from .recorder import Recorder
 from .registry import Outcome
 from .tracking import TrackedRun, Tracking, open_trackers
@@ -166,7 +174,7 @@ class _Run:
             document.message = without_extras(document.message, display=document.message.display)
         p = document.message
         gpu_ids = gpus(config.gpus, p) if gpu_ids is None else gpu_ids
-        dev = open_one(
+        dev = open_assigned_device(
             gpu_ids, self._comm.local_rank, config.device_options(), lambda: nets.train_net(p, document.locate).message
         )
         state = config.snapshot

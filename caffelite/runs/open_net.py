@@ -185,7 +185,7 @@ def open_device(
 ) -> Any:
     """Opens the one device that -gpu names; without it the first of the solver's solver_mode; without that the CPU.
 
-    options, net: see ``open_one``. Errors: more than one GPU; the GPU cannot be used.
+    options, net: see ``open_assigned_device``. Errors: more than one GPU; the GPU cannot be used.
     """
     gpu_ids = gpus(gpu, solver)
     if gpu is None:
@@ -193,10 +193,10 @@ def open_device(
     if len(gpu_ids) > 1:
         what = "only training runs on several GPUs"
         raise CaffeliteError(what, found=f"-gpu {gpu}", remedy=f"use one: -gpu {gpu_ids[0]}")
-    return open_one(gpu_ids, 0, options, net)
+    return open_assigned_device(gpu_ids, 0, options, net)
 
 
-def open_one(
+def open_assigned_device(
     gpu_ids: list[int],
     index: int = 0,
     options: dict[str, Any] | None = None,

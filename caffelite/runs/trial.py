@@ -29,7 +29,7 @@ from ..training.optim.updates import Updater
 from ..training.state import TrainingState
 from ..training.trainer import Trainer
 from .config import RunConfig
-from .open_net import load_initial_weights, open_device, open_one, open_trainer, read_solver, without_extras
+from .open_net import load_initial_weights, open_assigned_device, open_device, open_trainer, read_solver, without_extras
 
 
 class _BatchOverrides:
@@ -49,7 +49,7 @@ def train_two_iterations(config: RunConfig, batch: int, gpu_ids: list[int]) -> N
     fit."""
     plain = _plain(read_solver(config))
     overrides = _BatchOverrides(Overrides(config.overrides), batch)
-    dev = open_one(gpu_ids, options=config.device_options())
+    dev = open_assigned_device(gpu_ids, options=config.device_options())
     with closing(open_trainer(config, plain, dev, overrides=overrides)) as trainer:
         trainer.step(2)
 

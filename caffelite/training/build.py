@@ -24,7 +24,6 @@ from .checkpoint import snapshot
 from .checkpoint.checkpoints import Checkpoints
 from .checkpoint.content import Content
 from .checkpoint.ownership import Ownership
-from .complete_nets import CompleteNets
 from .diagnosis.diagnosis import Diagnosis
 from .hooks.best import BestWeights
 from .hooks.display import ClippingReports, Display, PlateauReports
@@ -41,6 +40,7 @@ from .optim.updates import Updater, fused_passes
 from .requests import Agreement, Requests
 from .state import IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
 from .trainer import Trainer
+from .whole_net import WholeNet
 
 log = logging.getLogger("caffelite")
 OpenNet = Callable[[NetSpec, Net | None], Net]
@@ -218,7 +218,7 @@ class _Plan:
         losses = LossReports(hooks)
         diagnosis = Diagnosis(p, self.specs[0].state, iteration, rate, checkpoints)
         nan_recovery = NanRecovery(iteration, diagnosis, losses, hooks, self.asked.nan_recoveries)
-        fail = nan_recovery.weights_fail
+        fail = nan_recovery.recover_bad_weights
         snapshots = Snapshots(p, net, division.mesh.data, checkpoints, agreement, losses, fail, self.asked.snapshots)
         best = BestWeights(p, self.locate, [division.complete(test) for test, _ in self.tests], snapshots.write_best)
         if p.snapshot or p.snapshot_after_train:
@@ -289,7 +289,7 @@ def _debug_info(iteration: Iteration) -> list[Hook]:
     return [DividedPasses(debug_info), debug_info]
 
 
-def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> CompleteNets:
+def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> WholeNet:
     """The parts of the nets that the processes hold. The batches of ``train`` become those of one pass.
 
     split: how the net is divided, as `caffelite train -split` takes it; empty: as the placements of its layers say.
@@ -299,7 +299,7 @@ def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, s
     if not split and not any(layer.HasField("placement") for layer in train.message.layer):
         if strong_scaling:
             nets.divide(train, comm.size)
-        return CompleteNets(comm.mesh(None, dev), divides_batch=strong_scaling)
-    from .divided_nets import divide
+        return WholeNet(comm.mesh(None, dev), divides_batch=strong_scaling)
+    from .partitioned_net import divide
 
     return divide(split, train, comm, dev, strong_scaling)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from ..net.graph import Node
 from ..net.net import Net
 from ..parallel import BACKWARD, FORWARD, GradientReducer
-from .complete_nets import CompleteNets
 from .optim.average import Average
 from .optim.updates import Updater
 from .pipeline import Pipeline
 from .requests import Agreement
 from .state import TrainingState
+from .whole_net import WholeNet
 
 Observer = Callable[[Node], None]  # called with a layer after its pass
 
@@ -49,7 +49,7 @@ class Passes:
         pipeline: Pipeline,
         rank: int = 0,
         processes: int = 1,
-        division: CompleteNets | None = None,
+        division: WholeNet | None = None,
         mark: Callable[..., None] | None = None,
     ) -> None:
         self.pipeline, self.net, self.micro_batches = pipeline, pipeline.nets[0], pipeline.micro_batches
@@ -161,7 +161,7 @@ class Iteration(Passes):
     that the processes which train together hold; ``comm``: those processes."""
 
     def __init__(
-        self, state: TrainingState, pipeline: Pipeline, updater: Updater, average: Average, division: CompleteNets
+        self, state: TrainingState, pipeline: Pipeline, updater: Updater, average: Average, division: WholeNet
     ):
         self.comm, data, net = division.mesh.world, division.mesh.data, pipeline.nets[0]
         super().__init__(pipeline, data.rank, data.size, division, self.comm.mark)

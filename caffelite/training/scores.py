@@ -16,7 +16,7 @@ from ..layers.loss import SoftmaxWithLoss
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from ..parallel import TESTING, alone
-from .complete_nets import CompleteNets
+from .whole_net import WholeNet
 
 log = logging.getLogger("caffelite")
 
@@ -48,7 +48,7 @@ def mean_scores(
     count: int,
     stopped: Callable[[], bool] = lambda: False,
     each: Callable[[int, Outputs], None] | None = None,
-    division: CompleteNets | None = None,
+    division: WholeNet | None = None,
     ap_version: str | None = None,
 ) -> Scores | None:
     """Runs ``count`` batches, shared among processes; the mean of every output, added up in float64. division: of the
@@ -58,7 +58,7 @@ def mean_scores(
     not ignored. each: called as each(i, outputs) with every batch that this process tests. ap_version: how the average
     precision of detections is computed; None: as their layer says.
     """
-    division = division or CompleteNets(alone())
+    division = division or WholeNet(alone())
     comm = division.mesh.data
     judged = judged_of(net.graph, ap_version)
     sizes = [1 if i in judged.versions else math.prod(v.shape) for i, v in enumerate(net.graph.outputs)]
@@ -69,7 +69,7 @@ def mean_scores(
     one_by_one = net.dev.eager or net.requires_host or division.divided or each
     at_once = not (one_by_one or any(_counted(v) is not None for v in net.graph.outputs))
     mine = range(comm.rank, count, comm.size)
-    passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)
+    passes = net.recorded(mine) if at_once else outputs_pass_by_pass(net, mine, mark)
     for first in range(0, count, comm.size):
         # Processes wait for each other to agree, but the stages of a net should run at the same time.
         if (not division.divided or first // comm.size % STOP_CHECK == 0) and stopped():
@@ -181,7 +181,7 @@ def combined(net: Net, parts: list[Scores]) -> Scores:
     return Scores(outputs, loss, counts, samples, rows, by_class)
 
 
-def _one_by_one(net: Net, passes: Iterable[int], observe: Callable[[Node], None] | None) -> Iterator[Outputs]:
+def outputs_pass_by_pass(net: Net, passes: Iterable[int], observe: Callable[[Node], None] | None) -> Iterator[Outputs]:
     for i in passes:
         net.forward(i, 0, observe)
         yield net.outputs()

@@ -20,7 +20,6 @@ from . import epochs, gradients
 from .captured import CapturedIterations
 from .checkpoint.checkpoints import Checkpoints
 from .checkpoint.ownership import Ownership
-from .complete_nets import CompleteNets
 from .epochs import Epoch
 from .hooks.best import BestWeights
 from .hooks.hook import Hooks, LossReports
@@ -34,6 +33,7 @@ from .optim.updates import Updater
 from .requests import Agreement, Requests
 from .state import PENDING_LOSSES, TrainingState
 from .trigger import due
+from .whole_net import WholeNet
 
 log = logging.getLogger("caffelite")
 
@@ -59,7 +59,7 @@ class Trainer:
     requests: Requests
     agreement: Agreement
     owner: Ownership
-    division: CompleteNets
+    division: WholeNet
     epoch: epochs.Epoch | None
     epoch_fields: dict[str, Any]
     net: Net
@@ -127,7 +127,7 @@ class Trainer:
             if self.agreement.stop or self.stopped_early:
                 log.info("Optimization stopped early.")
                 return
-            restored = self.nan_recovery.weights_fail(self.state)
+            restored = self.nan_recovery.recover_bad_weights(self.state)
         self.report_losses()
         self.hooks.finished(self.state)
         self.train_step.check_faults()

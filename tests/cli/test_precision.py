@@ -20,12 +20,16 @@ def opened(monkeypatch):
 def test_nvcaffes_fields_ask_for_fp16(opened, caplog, field):
     net = pb.NetParameter(**{field: pb.FLOAT16})
     with caplog.at_level(logging.INFO, "caffelite"):
-        open_net.open_one([0], options={"precision": None}, net=lambda: net)
+        open_net.open_assigned_device([0], options={"precision": None}, net=lambda: net)
     assert opened == ["fp16"] and f"{field}: FLOAT16, as -precision fp16" in caplog.text
 
 
 def test_the_command_line_goes_first(opened):
-    open_net.open_one([0], options={"precision": "fp32"}, net=lambda: pb.NetParameter(default_forward_type=pb.FLOAT16))
-    open_net.open_one([0], net=pb.NetParameter)
-    open_net.open_one([], net=lambda: pb.NetParameter(default_forward_type=pb.FLOAT16))  # a CPU computes in float32
+    open_net.open_assigned_device(
+        [0], options={"precision": "fp32"}, net=lambda: pb.NetParameter(default_forward_type=pb.FLOAT16)
+    )
+    open_net.open_assigned_device([0], net=pb.NetParameter)
+    open_net.open_assigned_device(
+        [], net=lambda: pb.NetParameter(default_forward_type=pb.FLOAT16)
+    )  # a CPU computes in float32
     assert opened == ["fp32", None, None]

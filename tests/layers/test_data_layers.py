@@ -14,7 +14,7 @@ from textnet import bind, build, feed, forward, layer, mistakes
 
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
-from caffelite.training.complete_nets import CompleteNets
+from caffelite.training.whole_net import WholeNet
 
 # data
 
@@ -107,7 +107,7 @@ def test_hdf5_output_on_a_full_disk(rng, tmp_path, room, batches):
 def test_each_of_several_processes_has_a_file(tmp_path):
     text = next(r for r in ROWS if r.kind == "HDF5Output").text().replace("out.h5", f"{tmp_path}/out.h5")
     for rank, ranks, name in ((0, 1, "out.h5"), (1, 2, "out_rank1.h5")):
-        nets = CompleteNets(SimpleNamespace(data=SimpleNamespace(rank=rank, size=ranks)))
+        nets = WholeNet(SimpleNamespace(data=SimpleNamespace(rank=rank, size=ranks)))
         assert nets.open(build(text), open_device()).graph.nodes[-1].layer.path == tmp_path / name
 
 

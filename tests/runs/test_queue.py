@@ -296,7 +296,7 @@ def test_a_damaged_job_file_is_no_job(root):
 
 
 def test_a_scanner_sees_changes(root):
-    scanner = job.Scanner(root)
+    scanner = job.JobScanner(root)
     each = add(root)
     assert [one.id for one in scanner.jobs()] == [each.id]
     job.record_end(each.folder, each.id, job.FINISHED)

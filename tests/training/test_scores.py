@@ -10,7 +10,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.net.net import Net
 from caffelite.parallel import alone
 from caffelite.training import mean_scores
-from caffelite.training.complete_nets import CompleteNets
+from caffelite.training.whole_net import WholeNet
 
 TEXT = """
 layer { name: "in" type: "Input" top: "x" top: "t" input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }
@@ -48,7 +48,7 @@ def test_batches_are_weighted_by_their_labels(open_it, seed):
 
 def test_a_divided_net_checks_for_a_stop_now_and_then():
     """Each check lets the stages wait for each other."""
-    net, parts, checks = Net.of(build(TEXT, "TEST"), open_device()), CompleteNets(alone()), []
+    net, parts, checks = Net.of(build(TEXT, "TEST"), open_device()), WholeNet(alone()), []
     parts.divided = True
     mean_scores(net, 20, lambda: checks.append(1), division=parts)
     assert len(checks) == 3

@@ -16,7 +16,7 @@ EMPTY = 1e-7  # an area
 
 
 @dataclass
-class Object:
+class LabeledBox:
     """A box x, y, width, height in pixels, and its class in the file."""
 
     x: float
@@ -39,12 +39,12 @@ class Grid:
         self.size = p.image_size_y // p.stride, p.image_size_x // p.stride
         self.channels = FIELDS + max(self.classes.values()) + 1
 
-    def _kept(self, item: Object) -> Object | None:
+    def _kept(self, item: LabeledBox) -> LabeledBox | None:
         """The object, cut at the edges of the image; None if it does not count."""
         if self.p.crop_bboxes:
             width = overlap(item.x, item.x + item.width, 0, self.p.image_size_x)
             height = overlap(item.y, item.y + item.height, 0, self.p.image_size_y)
-            item = Object(max(item.x, 0), max(item.y, 0), width, height, item.label)
+            item = LabeledBox(max(item.x, 0), max(item.y, 0), width, height, item.label)
         return item if item.label in self.classes and item.width * item.height >= EMPTY else None
 
     def _side(self, size: float) -> float:
@@ -54,7 +54,7 @@ class Grid:
             return min(size, max(self.p.min_cvg_len, shrunk))
         return min(self.p.max_cvg_len, shrunk)
 
-    def labels(self, objects: list[Object]) -> np.ndarray:
+    def labels(self, objects: list[LabeledBox]) -> np.ndarray:
         """Channels: foreground; left, top, right, bottom less the cell's; 1 / width, 1 / height; the cell's area by the
         region's, or 1; then the coverage of each class. Later objects replace earlier ones."""
         labels = np.zeros((self.channels, *self.size))
@@ -62,7 +62,7 @@ class Grid:
             self._add(labels, item)
         return labels
 
-    def _add(self, labels: np.ndarray, item: Object) -> None:
+    def _add(self, labels: np.ndarray, item: LabeledBox) -> None:
         stride = self.p.stride
         wide, high = self._side(item.width), self._side(item.height)
         left, top = item.x + (item.width - wide) / 2, item.y + (item.height - high) / 2
@@ -211,14 +211,14 @@ class DetectNetTransformation(ScheduledNumber):
     def scheduled_number(self, iteration: int) -> float:
         return iteration
 
-    def _objects(self, values: np.ndarray) -> list[Object]:
+    def _objects(self, values: np.ndarray) -> list[LabeledBox]:
         values = values.reshape(-1)
         count, length = (int(number) for number in values[:HEADER]) if len(values) >= HEADER else (0, BOX)
         if length < BOX or count < 0 or len(values) < (count + 1) * length:
             what = f'bottom "{self.spec.bottom[1]}" has labels that do not fit'
             raise self.error(what, expected="the number of objects and of their values", found=f"{count} of {length}")
         rows = values[length : (count + 1) * length].reshape(count, length)
-        return [Object(x, y, width, height, int(label)) for x, y, width, height, _, label in rows[:, :BOX].tolist()]
+        return [LabeledBox(x, y, width, height, int(label)) for x, y, width, height, _, label in rows[:, :BOX].tolist()]
 
     def forward(self, x: list, y: list) -> None:
         self.number.copy_to(self._value)
@@ -232,7 +232,7 @@ class DetectNetTransformation(ScheduledNumber):
             self.dev.upload(top, np.stack(arrays))
 
     def _transformed(
-        self, image: np.ndarray, objects: list[Object], random: np.random.Generator
+        self, image: np.ndarray, objects: list[LabeledBox], random: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         p, a, train = self.p, self.spec.detectnet_augmentation_param, self.phase == pb.TRAIN
         height, width = p.image_size_y, p.image_size_x
@@ -254,9 +254,9 @@ class DetectNetTransformation(ScheduledNumber):
         image = image - self.mean
         if flips:
             image = image[:, :, ::-1]
-            objects = [Object(image.shape[2] - o.x - o.width - 1, o.y, o.width, o.height, o.label) for o in objects]
+            objects = [LabeledBox(image.shape[2] - o.x - o.width - 1, o.y, o.width, o.height, o.label) for o in objects]
         across, down = width / image.shape[2], height / image.shape[1]
-        objects = [Object(o.x * across, o.y * down, o.width * across, o.height * down, o.label) for o in objects]
+        objects = [LabeledBox(o.x * across, o.y * down, o.width * across, o.height * down, o.label) for o in objects]
         image = resized(image, height, width)
         if degrees:
             rotation = Turn(height, width, degrees)
@@ -264,12 +264,12 @@ class DetectNetTransformation(ScheduledNumber):
         return self._cropped(image, objects, random if train else None)
 
     @staticmethod
-    def _turned(rotation: Turn, o: Object) -> Object:
+    def _turned(rotation: Turn, o: LabeledBox) -> LabeledBox:
         x, y = rotation.moved(o.x + o.width / 2, o.y + o.height / 2)
-        return Object(float(x) - o.width / 2, float(y) - o.height / 2, o.width, o.height, o.label)
+        return LabeledBox(float(x) - o.width / 2, float(y) - o.height / 2, o.width, o.height, o.label)
 
     def _cropped(
-        self, image: np.ndarray, objects: list[Object], random: np.random.Generator | None
+        self, image: np.ndarray, objects: list[LabeledBox], random: np.random.Generator | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """random: of a training pass; without, and where no crop is drawn, the middle."""
         p, a = self.p, self.spec.detectnet_augmentation_param
@@ -280,5 +280,5 @@ class DetectNetTransformation(ScheduledNumber):
         x, y = (
             round(share * (free + shift) - shift // 2) for share, free, shift in zip(shares, room, shifts, strict=True)
         )
-        objects = [Object(o.x - x, o.y - y, o.width, o.height, o.label) for o in objects]
+        objects = [LabeledBox(o.x - x, o.y - y, o.width, o.height, o.label) for o in objects]
         return cropped(image, x, y, p.image_size_y, p.image_size_x) * 255, self.grid.labels(objects)

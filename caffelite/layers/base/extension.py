@@ -166,7 +166,7 @@ def _typed(cls: type) -> list[str]:
     for name, kind in inspect.get_annotations(cls).items():
         if name.startswith("_"):
             continue
-        if _type(kind)[1] is None:
+        if _proto_type(kind)[1] is None:
             expected = f"{', '.join(TYPES)}, or a list of one of them, as in list[float]"
             remedy = "begin the name of an attribute that is no field with _"
             raise CaffeliteError(f"{cls.__name__}.{name} is no field", expected=expected, found=kind, remedy=remedy)
@@ -181,7 +181,7 @@ def _typed(cls: type) -> list[str]:
     return fields
 
 
-def _type(annotation: Any) -> tuple[str, str | None]:
+def _proto_type(annotation: Any) -> tuple[str, str | None]:
     """Label and type of a field with this annotation; None for a type that no field has."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     text = str(annotation) if str(annotation).startswith("list[") else text
@@ -190,7 +190,7 @@ def _type(annotation: Any) -> tuple[str, str | None]:
 
 
 def _line(cls: type, number: int, name: str) -> str:
-    label, kind = _type(inspect.get_annotations(cls)[name])
+    label, kind = _proto_type(inspect.get_annotations(cls)[name])
     value = cls.__dict__.get(name)
     if label == "repeated" and value:
         raise CaffeliteError(f"{cls.__name__}.{name}: a list has no default", expected="[]", found=value)

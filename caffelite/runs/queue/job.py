@@ -279,7 +279,7 @@ def new_id() -> str:
 DEPTH = 16  # levels of folders below the root
 
 
-class Scanner:
+class JobScanner:
     """Finds jobs again and again, and lists only folders that have changed.
 
     Jobs that have ended are read again only after a change of their folder.
@@ -306,4 +306,4 @@ class Scanner:
 
 def jobs(root: str | Path) -> list[Job]:
     """All jobs below a folder, in the order in which they start. Jobs that have ended are among them."""
-    return Scanner(Path(root)).jobs()
+    return JobScanner(Path(root)).jobs()

@@ -19,7 +19,7 @@ from .. import folder as files, lock
 from ..limits import Bounds
 from ..lock import FileLock, HeldByAnother
 from . import edit, job
-from .job import Job, Scanner
+from .job import Job, JobScanner
 
 log = logging.getLogger("caffelite")
 
@@ -45,7 +45,7 @@ class Scheduler:
             who, remedy = lock.holder(path) or None, "it starts your jobs too; or stop it first"
             raise CaffeliteError(f"another scheduler works in {root}", found=who, remedy=remedy) from None
         self._path = Path(os.path.realpath(root))
-        self._scanner = Scanner(self.root)
+        self._scanner = JobScanner(self.root)
         self._settled: set[str] = set()
 
     def step(self) -> list[Job]:

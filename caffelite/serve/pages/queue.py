@@ -46,8 +46,8 @@ def jobs(root: Path) -> list[Job]:
 
 
 @functools.lru_cache(maxsize=16)
-def _scanner(root: Path) -> tuple[job.Scanner, threading.Lock]:
-    return job.Scanner(root), threading.Lock()
+def _scanner(root: Path) -> tuple[job.JobScanner, threading.Lock]:
+    return job.JobScanner(root), threading.Lock()
 
 
 def _schedulers(config: ServeConfig) -> list[dict[str, Any]]:

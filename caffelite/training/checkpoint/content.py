@@ -14,23 +14,23 @@ from ...data import fingerprint
 from ...devices.types import Array
 from ...errors import CaffeliteError
 from ...net.net import Net
-from ..complete_nets import CompleteNets
 from ..nets import effective
 from ..optim.average import Average
 from ..optim.rates import POLICIES
 from ..state import BestState, TrainingState
+from ..whole_net import WholeNet
 from . import snapshot
 from .parameters import NetParameters
 
 
-def parameters_of(net: Net, division: CompleteNets) -> NetParameters:
+def parameters_of(net: Net, division: WholeNet) -> NetParameters:
     """The parameters of a net."""
     if not division.divided:
         return NetParameters(net)
-    from ..divided_nets import DividedNets
+    from ..partitioned_net import PartitionedNet
     from .part_parameters import PartParameters
 
-    assert isinstance(division, DividedNets)
+    assert isinstance(division, PartitionedNet)
     return PartParameters(net, division)
 
 
@@ -64,7 +64,7 @@ class Content:
         average: Average,
         solver_type: str,
         current_step: Callable[[int], int],
-        division: CompleteNets,
+        division: WholeNet,
         strict: bool = False,
     ):
         self._p, self._net, self._dev, self._average, self._division = p, net, net.dev, average, division

@@ -8,7 +8,7 @@ import numpy as np
 from ...devices.types import Array
 from ...net.net import Net
 from ...net.partition.division import shard_shape
-from ..divided_nets import DividedNets
+from ..partitioned_net import PartitionedNet
 from .parameters import PIECE, NetParameters
 
 TAG = 1 << 14  # of parameters on the links, above the tags of any net's transfers
@@ -18,7 +18,7 @@ class PartParameters(NetParameters):
     """The parameters of a net that the processes of a group hold together. All processes of the first group call
     ``pieces``, ``blob`` and ``blobs`` together and take all pieces; rank 0 gets the numbers, the others none."""
 
-    def __init__(self, net: Net, division: DividedNets):
+    def __init__(self, net: Net, division: PartitionedNet):
         super().__init__(net)
         self._graph = division.complete(net)
         assert division.mesh.links

@@ -14,10 +14,10 @@ from ...layers.loss import SoftmaxWithLoss
 from ...net.graph import Node
 from ...net.net import Net
 from ...net.parameters import multipliers
-from ..complete_nets import CompleteNets
 from ..optim.updates import Updater
 from ..scores import Scores, unscored
 from ..state import TrainingState
+from ..whole_net import WholeNet
 from .hook import Hook, Observers, Outputs
 
 log = logging.getLogger("caffelite")
@@ -39,7 +39,7 @@ class Hints(Hook):
     so on. division: of the nets that the processes hold; activations and gradients are those of this process."""
 
     def __init__(
-        self, p: pb.SolverParameter, net: Net, tests: list[tuple[Net, int]], updater: Updater, division: CompleteNets
+        self, p: pb.SolverParameter, net: Net, tests: list[tuple[Net, int]], updater: Updater, division: WholeNet
     ):
         self._p, self._net, self._tests, self._updater, self._division = p, net, tests, updater, division
         self._logged: set[str] = set()

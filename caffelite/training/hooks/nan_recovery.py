@@ -13,7 +13,7 @@ log = logging.getLogger("caffelite")
 
 
 class NanRecovery(Hook):
-    """Checks every loss, and the weights at each display; tests and snapshots call ``weights_fail``.
+    """Checks every loss, and the weights at each display; tests and snapshots call ``recover_bad_weights``.
 
     limit: how often a run restores its last good snapshot and continues at half the rate; after that it ends with an
     error. ``enabled``: whether it checks anything.
@@ -42,7 +42,7 @@ class NanRecovery(Hook):
             self._recover(state, bad, LOSS, state.iteration + 1)
         return True
 
-    def weights_fail(self, state: TrainingState) -> bool:
+    def recover_bad_weights(self, state: TrainingState) -> bool:
         """Between two iterations: diagnoses weights that are not finite, as a loss. True: an earlier state was
         restored. Costs the sum of their squares. All processes call it."""
         if not self.enabled or self._diagnosis.finite(state):

@@ -14,7 +14,7 @@ from .hook import Hook, LossReports
 
 
 class Snapshots(Hook):
-    """enabled: whether this run writes any. weights_fail: of ``NanRecovery``."""
+    """enabled: whether this run writes any. recover_bad_weights: of ``NanRecovery``."""
 
     def __init__(
         self,
@@ -24,12 +24,12 @@ class Snapshots(Hook):
         checkpoints: Checkpoints,
         agreement: Agreement,
         losses: LossReports,
-        weights_fail: Callable[[TrainingState], bool],
+        recover_bad_weights: Callable[[TrainingState], bool],
         enabled: bool,
     ):
         self._p, self._net, self._comm, self._checkpoints = p, net, comm, checkpoints
         self._agreement, self._losses, self.enabled = agreement, losses, enabled
-        self._weights_fail = weights_fail
+        self._recover_bad_weights = recover_bad_weights
 
     def after_iteration(self, state: TrainingState) -> None:
         requested = self._agreement.take_snapshot()
@@ -52,7 +52,7 @@ class Snapshots(Hook):
         if self._comm.mark:
             self._comm.mark(SNAPSHOT, iteration=state.iteration)
         average_statistics(self._net, self._comm)
-        if not self._weights_fail(state):
+        if not self._recover_bad_weights(state):
             self._checkpoints.write(state)
 
     def write_best(self, state: TrainingState) -> None:

@@ -7,12 +7,12 @@ from ... import caffelite_pb2 as pb
 from ...net.net import Net
 from ...parallel import TESTING
 from .. import scores
-from ..complete_nets import CompleteNets
 from ..optim.average import Average
 from ..requests import Agreement
 from ..state import TrainingState
 from ..statistics import average_statistics
 from ..trigger import due
+from ..whole_net import WholeNet
 from .hook import Hook
 
 log = logging.getLogger("caffelite")
@@ -20,8 +20,8 @@ log = logging.getLogger("caffelite")
 
 class Testing(Hook):
     """Logs the mean of each score and reports the scores to ``hooks``. tests: each test net with its number of
-    batches. division: of the nets that the processes hold. weights_fail: of ``NanRecovery``. The run stops after a test
-    where a stop is requested, or where it is ``over``."""
+    batches. division: of the nets that the processes hold. recover_bad_weights: of ``NanRecovery``. The run stops after
+    a test where a stop is requested, or where it is ``over``."""
 
     def __init__(
         self,
@@ -29,10 +29,10 @@ class Testing(Hook):
         net: Net,
         tests: list[tuple[Net, int]],
         average: Average,
-        division: CompleteNets,
+        division: WholeNet,
         agreement: Agreement,
         over: Callable[[TrainingState], bool],
-        weights_fail: Callable[[TrainingState], bool],
+        recover_bad_weights: Callable[[TrainingState], bool],
         hooks: Hook,
     ):
         self._interval, self._at_start, self._logs_loss = p.test_interval, p.test_initialization, p.test_compute_loss
@@ -40,7 +40,7 @@ class Testing(Hook):
         self._shows_classes = p.show_per_class_result
         self._net, self._tests, self._average, self._division = net, tests, average, division
         self._agreement, self._over, self._hooks = agreement, over, hooks
-        self._weights_fail = weights_fail
+        self._recover_bad_weights = recover_bad_weights
 
     def before_iteration(self, state: TrainingState) -> bool:
         if due(self._interval, state.iteration) and (state.iteration or self._at_start):
@@ -56,7 +56,7 @@ class Testing(Hook):
         """Tests with the averaged weights, where there are any. A request to stop ends it early. Weights that are not
         finite are not tested: the run ends with the cause, or continues from an earlier snapshot."""
         average_statistics(self._net, self._division.mesh.data)
-        if self._weights_fail(state):
+        if self._recover_bad_weights(state):
             return
         with self._average.as_weights():
             if all_scores := self._scores(state):

@@ -7,7 +7,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.types import Array
 from ...net.net import Net
-from ..complete_nets import CompleteNets
+from ..whole_net import WholeNet
 
 NORMS = 256  # maximum number of gradient norms that stay on the device until they are read
 
@@ -21,7 +21,7 @@ class Clipping:
     NVCaffe's global_grad_scale.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, division: CompleteNets | None = None):
+    def __init__(self, p: pb.SolverParameter, net: Net, division: WholeNet | None = None):
         dev, message = net.dev, net.graph.message
         self._dev, self._params, self._division = dev, net.params, division
         self._shares = processes = division.shares if division else 1

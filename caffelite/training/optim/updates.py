@@ -19,7 +19,7 @@ from ...devices.types import Array, Kernel
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers
-from ..complete_nets import CompleteNets
+from ..whole_net import WholeNet
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time
@@ -143,7 +143,7 @@ class LocalRates:
     like its history.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, division: CompleteNets | None):
+    def __init__(self, p: pb.SolverParameter, net: Net, division: WholeNet | None):
         self._division, self._divided = division, division.divided_parameters(net) if division else []
         self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
         dev, self._params = net.dev, net.params
@@ -171,7 +171,7 @@ class Updater:
     graph can capture it. division: of the net that the processes which train together hold.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, division: CompleteNets | None = None):
+    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, division: WholeNet | None = None):
         self.name = check(p, locate)
         rule = RULES[self.name]
         self._net, dev, params = net, net.dev, net.params

@@ -5,10 +5,10 @@ second-level cache. Bias and slopes are applied in registers.
 """
 
 from ...algorithms import LANES, PANEL
-from .lanes import copy
 from .parallel import loop
 from .settings import kernel
 from .tiles import BYTES, tile
+from .vectors import copy
 
 # Pixels of a tile by its vectors of outputs: as many as the registers hold.
 ROWS = {1: 12, 2: 12, 3: 8, 4: 6} if PANEL == 4 else {1: 8, 2: 6}

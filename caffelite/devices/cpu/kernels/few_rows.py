@@ -13,9 +13,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import LANES, PANEL
-from .lanes import VECTOR, Vectors, broadcast, integer, splat
 from .parallel import loop
 from .settings import kernel
+from .vectors import VECTOR, Vectors, broadcast, integer, splat
 
 ROWS = 4  # of x and of the weights in a product that stays in registers
 BYTES = 4 * LANES

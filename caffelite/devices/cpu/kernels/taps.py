@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import LANES
-from .lanes import VECTOR, WORD, Vectors, broadcast, integer, leaky, mask_of, splat
+from .vectors import VECTOR, WORD, Vectors, broadcast, integer, leaky, mask_of, splat
 
 SIDE = 3  # of the kernel
 BLOCK = 7  # outputs of a row that are computed together: the sides of ImageNet's images are multiples of it

@@ -7,7 +7,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .lanes import LANES, REAL, VECTOR, Vectors, broadcast, integer, leaky, mask_of, splat
+from .vectors import LANES, REAL, VECTOR, Vectors, broadcast, integer, leaky, mask_of, splat
 
 BYTES = 4 * LANES
 

@@ -1,135 +1,115 @@
-"""Building blocks of vector kernels in LLVM's representation, which LLVM maps to the vectors of the processor."""
+"""Vectors of numbers in LLVM's representation: loads and stores by address, with a mask where fewer numbers than a
+vector has are left; float32 or bfloat16 numbers, with float32 in registers."""
 
-from collections.abc import Sequence
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import LANES
-from .lanes import REAL, VECTOR, WORD, Vectors, broadcast, integer, leaky, splat
 
-BYTES = 4 * LANES
-Matrix = Sequence[Sequence[float]]
-
-
-def product(rows: int, vectors: int) -> Any:
-    """``run(a, a_row, a_k, b, b_k, c, c_row, k, add)``: c (rows, vectors·LANES) = [c +] a (rows, k) b (k,
-    vectors·LANES).
-
-    Addresses and strides in bytes: ``a_row`` and ``a_k`` of a, ``b_k`` of b's rows, ``c_row`` of c's. k is positive.
-    The product stays in registers while the kernel iterates over k, and then joins c.
-    """
-    cells = [(r, v) for r in range(rows) for v in range(vectors)]
-
-    @intrinsic
-    def run(_context, a, a_row, a_k, b, b_k, c, c_row, k, add):
-        def codegen(context, builder, _signature, arguments):
-            a, a_row, a_k, b, b_k, c, c_row, k, add = arguments
-            lanes = Vectors(builder, None)
-            first = [builder.mul(a_row, integer(r)) for r in range(rows)]
-            out = {
-                (r, v): builder.add(builder.add(c, builder.mul(c_row, integer(r))), integer(BYTES * v))
-                for r, v in cells
-            }
-            before, function = builder.basic_block, builder.function
-            body, end = (function.append_basic_block(name) for name in ("body", "end"))
-            builder.branch(body)
-            builder.position_at_end(body)
-
-            def variable(kind: Any, start: Any) -> Any:
-                phi = builder.phi(kind)
-                phi.add_incoming(start, before)
-                return phi
-
-            i, at_a, at_b = (variable(WORD, start) for start in (integer(0), a, b))
-            sums = {cell: variable(VECTOR, splat(VECTOR, 0.0)) for cell in cells}
-            factors = [lanes.load(builder.add(at_b, integer(BYTES * v))) for v in range(vectors)]
-            totals = {}
-            for r in range(rows):
-                address = builder.inttoptr(builder.add(at_a, first[r]), REAL.as_pointer())
-                value = broadcast(builder, builder.load(address, align=4), VECTOR)
-                totals |= {(r, v): lanes.fma(value, factors[v], sums[r, v]) for v in range(vectors)}
-            steps = [(i, builder.add(i, integer(1))), (at_a, builder.add(at_a, a_k)), (at_b, builder.add(at_b, b_k))]
-            for phi, value in [*steps, *((sums[cell], totals[cell]) for cell in cells)]:
-                phi.add_incoming(value, body)
-            builder.cbranch(builder.icmp_signed("<", steps[0][1], k), body, end)
-            builder.position_at_end(end)
-            for cell in cells:
-                present = builder.select(add, lanes.load(out[cell]), splat(VECTOR, 0.0))
-                lanes.store(builder.fadd(present, totals[cell]), out[cell])
-            return context.get_dummy_value()
-
-        return types.void(*[types.intp] * 8, types.boolean), codegen
-
-    return run
+WORD, INDEX, REAL, _HALF = ir.IntType(64), ir.IntType(32), ir.FloatType(), ir.IntType(16)
+VECTOR, BITS = ir.VectorType(REAL, LANES), ir.VectorType(INDEX, LANES)
+_HALVES = ir.VectorType(_HALF, LANES)
 
 
-def _times(lanes: Vectors, matrix: Matrix, values: list[Any]) -> list[Any]:
-    """matrix · values; factors of 1 and -1 are additions."""
-    builder, totals = lanes.builder, []
-    for row in matrix:
-        terms = sorted(((f, v) for f, v in zip(row, values, strict=True) if f), key=lambda term: abs(term[0]) != 1)
-        (factor, value), *rest = terms
-        total = value if factor == 1 else builder.fmul(value, splat(VECTOR, factor))
-        for factor, value in rest:
-            if factor == 1:
-                total = builder.fadd(total, value)
-            elif factor == -1:
-                total = builder.fsub(total, value)
-            else:
-                total = lanes.fma(value, splat(VECTOR, factor), total)
-        totals.append(total)
-    return totals
+def integer(value: int) -> ir.Constant:
+    return ir.Constant(WORD, value)
 
 
-def both_sides(matrix: Matrix, unpack: bool = False, pack: bool = False, finish: bool = False) -> Any:
-    """``run(source, target, channels)``: y = matrix · x · matrixᵀ for each of ``channels`` numbers, at least LANES.
+def splat(kind: ir.VectorType, value: float) -> ir.Constant:
+    return ir.Constant(kind, [value] * LANES)
 
-    source: the address of a table with the n·n addresses of x, row by row; target: of y's m·m. The last vector has the
-    last LANES channels, some of which the vector before it may have too. unpack: x, pack: y are packed: whole vectors
-    follow each other in memory. finish: ``run(source, target, channels, bias, slope)`` adds the numbers at the address
-    ``bias``, then multiplies what is not positive by ``slope``; a NaN stays.
-    """
-    m, n = len(matrix), len(matrix[0])
 
-    def emit(builder: Any, source: Any, target: Any, channels: Any, bias: Any = None, slope: Any = None) -> None:
-        def entry(table: Any, index: int) -> Any:
-            return builder.load(builder.inttoptr(builder.add(table, integer(8 * index)), WORD.as_pointer()))
+def broadcast(builder: Any, value: Any, kind: ir.VectorType) -> Any:
+    undefined = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(INDEX, 0))
+    return builder.shuffle_vector(first, undefined, splat(BITS, 0))
 
-        lanes = Vectors(builder, None)
-        slopes = broadcast(builder, slope, VECTOR) if finish else None
-        end = builder.mul(channels, integer(4))
-        last = builder.sub(end, integer(BYTES))
-        with cgutils.for_range_slice(builder, integer(0), end, integer(BYTES)) as (packed, _):
-            offset = builder.select(builder.icmp_signed("<", packed, last), packed, last)
-            read, written = packed if unpack else offset, packed if pack else offset
-            columns = []
-            for j in range(n):
-                column = [lanes.load(builder.add(entry(source, i * n + j), read)) for i in range(n)]
-                columns.append(_times(lanes, matrix, column))
-            added = lanes.load(builder.add(bias, offset)) if finish else None
-            for i in range(m):
-                for j, value in enumerate(_times(lanes, matrix, [column[i] for column in columns])):
-                    if finish:
-                        value = leaky(builder, builder.fadd(value, added), slopes)
-                    lanes.store(value, builder.add(entry(target, i * m + j), written))
+
+def mask_of(builder: Any, count: Any) -> Any:
+    """The mask of the first ``count`` lanes."""
+    counts = broadcast(builder, builder.trunc(count, INDEX), BITS)
+    return builder.icmp_signed("<", ir.Constant(BITS, list(range(LANES))), counts)
+
+
+def leaky(builder: Any, value: Any, slopes: Any) -> Any:
+    """What is not positive times the slope; a NaN stays."""
+    positive = builder.fcmp_ordered(">", value, splat(VECTOR, 0.0))
+    return builder.select(positive, value, builder.fmul(value, slopes))
+
+
+class Vectors:
+    """Loads and stores of LANES numbers by address. mask: of the lanes that are present; None for all."""
+
+    def __init__(self, builder: Any, mask: Any):
+        self.builder, self.mask = builder, mask
+        kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
+        self._fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """a · b + c, with one rounding where the processor has an instruction for that."""
+        return self.builder.call(self._fma, [a, b, c])
+
+    def _masked(self, name: str, result: Any, arguments: list[Any]) -> Any:
+        kind = ir.FunctionType(result, [a.type for a in arguments])
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
+
+    def _load(self, address: Any, kind: ir.VectorType, letter: str, size: int) -> Any:
+        pointer = self.builder.inttoptr(address, kind.as_pointer())
+        if self.mask is None:
+            return self.builder.load(pointer, align=size)
+        arguments = [pointer, ir.Constant(INDEX, size), self.mask, splat(kind, 0)]
+        return self._masked(f"llvm.masked.load.v{LANES}{letter}{8 * size}.p0", kind, arguments)
+
+    def _store(self, value: Any, address: Any, letter: str, size: int) -> None:
+        pointer = self.builder.inttoptr(address, value.type.as_pointer())
+        if self.mask is None:
+            self.builder.store(value, pointer, align=size)
+        else:
+            arguments = [value, pointer, ir.Constant(INDEX, size), self.mask]
+            self._masked(f"llvm.masked.store.v{LANES}{letter}{8 * size}.p0", ir.VoidType(), arguments)
+
+    def load(self, address: Any) -> Any:
+        return self._load(address, VECTOR, "f", 4)
+
+    def store(self, value: Any, address: Any) -> None:
+        self._store(value, address, "f", 4)
+
+    def load_image(self, address: Any, half: bool) -> Any:
+        if not half:
+            return self.load(address)
+        wide = self.builder.zext(self._load(address, _HALVES, "i", 2), BITS)
+        return self.builder.bitcast(self.builder.shl(wide, splat(BITS, 16)), VECTOR)
+
+    def store_image(self, value: Any, address: Any, half: bool) -> None:
+        """Rounds to the nearest bfloat16, even of equals; NaN to NaN."""
+        if not half:
+            return self.store(value, address)
+        builder, bits = self.builder, self.builder.bitcast(value, BITS)
+        odd = builder.and_(builder.lshr(bits, splat(BITS, 16)), splat(BITS, 1))
+        rounded = builder.add(builder.add(bits, splat(BITS, 0x7FFF)), odd)
+        rounded = builder.select(builder.fcmp_ordered("ord", value, value), rounded, splat(BITS, 0x7FC00000))
+        self._store(builder.trunc(builder.lshr(rounded, splat(BITS, 16)), _HALVES), address, "i", 2)
+
+
+@intrinsic
+def copy(_context, source, target, count):
+    """Copies ``count`` float32 numbers from one address to another."""
 
     def codegen(context, builder, _signature, arguments):
-        emit(builder, *arguments)
+        source, target, count = arguments
+        lanes = integer(LANES)
+        full = builder.mul(builder.sdiv(count, lanes), lanes)
+        with cgutils.for_range_slice(builder, integer(0), full, lanes) as (k, _):
+            vectors, at = Vectors(builder, None), builder.mul(k, integer(4))
+            vectors.store(vectors.load(builder.add(source, at)), builder.add(target, at))
+        rest = builder.sub(count, full)
+        with builder.if_then(builder.icmp_signed(">", rest, integer(0))):
+            vectors, at = Vectors(builder, mask_of(builder, rest)), builder.mul(full, integer(4))
+            vectors.store(vectors.load(builder.add(source, at)), builder.add(target, at))
         return context.get_dummy_value()
 
-    if finish:
-
-        @intrinsic
-        def finishing(_context, source, target, channels, bias, slope):
-            return types.void(*[types.intp] * 4, types.float32), codegen
-
-        return finishing
-
-    @intrinsic
-    def run(_context, source, target, channels):
-        return types.void(*[types.intp] * 3), codegen
-
-    return run
+    return types.void(types.intp, types.intp, types.intp), codegen

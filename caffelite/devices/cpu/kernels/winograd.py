@@ -17,7 +17,7 @@ from ...algorithms import GROUP, PANEL, ROWS, ROWS_TURNED
 from .cook_toom import Matrix, matrices
 from .parallel import body, launch, loop
 from .settings import kernel
-from .vectors import BYTES, LANES, both_sides, product
+from .winograd_vectors import BYTES, LANES, both_sides, product
 
 DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
 

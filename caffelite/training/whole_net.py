@@ -15,7 +15,7 @@ from .pipeline import Pipeline
 from .sample_sharing import share_batch
 
 
-class CompleteNets:
+class WholeNet:
     """This process holds complete nets.
 
     mesh: the processes that train together. divisions: the micro-batches that a batch of the prototxt is divided into.

@@ -22,13 +22,13 @@ from ..net.partition.resolve import extend
 from ..parallel import Mesh, MeshShape, SingleProcess, agreed
 from ..planner.choice import place
 from . import nets
-from .complete_nets import CompleteNets
 from .pipeline import Pipeline
+from .whole_net import WholeNet
 
 log = logging.getLogger("caffelite")
 
 
-class DividedNets(CompleteNets):
+class PartitionedNet(WholeNet):
     """This process holds a part of each net, as ``placement`` says. All processes call ``gather`` and ``add_up``
     together."""
 
@@ -116,7 +116,7 @@ class DividedNets(CompleteNets):
         return self.mesh.links is not None and self.mesh.links.captures
 
 
-def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> CompleteNets:
+def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> WholeNet:
     """As ``build.arrange``, of a net that is divided where a copy of it takes several devices."""
     placement, shape = agreed(comm, lambda: _placed(split, train, comm, dev, strong_scaling))
     if strong_scaling:
@@ -125,8 +125,8 @@ def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, st
         nets.divide(train, placement.micro_batches, "micro-batches", "choose another number of micro_batches")
     if placement.devices == 1:
         log.info("A device holds the complete net: -split divides nothing")
-        return CompleteNets(comm.mesh(None, dev), placement.micro_batches, strong_scaling)
-    return DividedNets(comm.mesh(shape, dev), placement, strong_scaling)
+        return WholeNet(comm.mesh(None, dev), placement.micro_batches, strong_scaling)
+    return PartitionedNet(comm.mesh(shape, dev), placement, strong_scaling)
 
 
 def _placed(
