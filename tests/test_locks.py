@@ -95,6 +95,7 @@ def test_one_thread_reads_samples_of_a_set(most, open_set):
 
 
 def test_one_thread_opens_a_set(most, tmp_path):
+    (tmp_path / "data.mdb").touch()
     sets, layer = samples.OpenSets(), pb.LayerParameter(type="Data")
     layer.data_param.source = str(tmp_path)
     config = ServeConfig((tmp_path,))
@@ -103,7 +104,7 @@ def test_one_thread_opens_a_set(most, tmp_path):
 
 def test_one_thread_talks_with_the_process_that_reads_hdf5(most):
     ended = hdf5_reader.Unreadable("no process")
-    assert most(hdf5_reader, "_running", ended, lambda: hdf5_reader._ask({}, 0, [])) == 1
+    assert most(hdf5_reader, "_running", ended, lambda: hdf5_reader._ask({"path": "x.h5"}, 0, [])) == 1
 
 
 class Slow(int):

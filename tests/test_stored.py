@@ -43,6 +43,7 @@ PARSES_JSON = {
     "stored.py": "files that caffelite stored",
     "export/conversion.py": "the header of a user's file; damage is an error that names it",
     "data/objects.py": "annotations of a user, with their file named in errors",
+    "data/annotation_files.py": "annotations of a user, with their file named in errors",
     "families/rcnn/roi_data.py": "annotations of a user; the layer refuses what is damaged",
     "serve/page.py": "the body of a request",
     "serve/inference/client.py": "the body of a request",
@@ -53,6 +54,12 @@ PARSES_JSON = {
     "data/hdf5_process.py": "lines of a pipe",
     "runs/limits.py": "an environment variable of its parent process",
     "runs/queue/process.py": "an environment variable of its parent process",
+    "selftest/report/cases.py": "a reference case of a user; damage fails the case's row",
+    "selftest/report/exchange.py": "lines of a rank's file, in the report's own folder",
+    "selftest/report/figures.py": "lines of a pipe",
+    "selftest/report/runner.py": "lines of a pipe",
+    "selftest/report/tests.py": "lines of a pipe, and a file that the parent process wrote",
+    "selftest/report/worker.py": "arguments from its parent process",
 }
 
 DAMAGED = ["", "[]", "null", "{", '{"a": 1', "[" * 10**5, '{"a": ' + "1" * 5000 + "}", "\udcff", '{"a": "1"}', "{}"]

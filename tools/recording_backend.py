@@ -182,6 +182,9 @@ class RecordingBackend:
 
     # streams
 
+    def model(self) -> str:
+        return "no GPU"
+
     def here(self) -> None:
         pass
 
