@@ -96,16 +96,16 @@ def written(folder: Path) -> dict:
     [
         ("pass", "pass", "2 pass"),
         ("wrong", "fail", "2 pass, 1 fail"),
-        ("sleep", "over its limit", "ended after 2 s; the last result: second"),
-        ("close and sleep", "over its limit", "ended after 2 s"),
-        ("stop", "over its limit", "ended after 2 s"),
+        ("sleep", "over its limit", "ended after 4 s; the last result: second"),
+        ("close and sleep", "over its limit", "ended after 4 s"),
+        ("stop", "over its limit", "ended after 4 s"),
         ("crash", "crashed", "by signal 11; the last result: second"),
         ("exit", "crashed", "with status 3"),
         ("part", "crashed", "by signal 9; the last result: second"),
     ],
 )
 def test_a_step_that_fails_costs_its_limit_alone(faulty, what, status, detail):
-    limit = 2 if status == "over its limit" else 20
+    limit = 4 if status == "over its limit" else 20
     content = runner.run(faulty / "r", Request(None), 60, steps=(step(what, limit), step("after")))
     assert content == written(faulty / "r") and content["state"] == "finished"
     failed, after = content["steps"]
@@ -113,7 +113,7 @@ def test_a_step_that_fails_costs_its_limit_alone(faulty, what, status, detail):
     assert [row["name"] for row in failed["rows"]][:2] == ["first", "second"]
     assert failed["rows"][1]["figures"] == {"ms": 2.0}
     assert failed["output"].startswith("the output\n") == (status in runner.BAD)
-    assert ("it stood in <string>:" in failed["detail"]) == (what in ("sleep", "close and sleep"))
+    assert ("it stood in " in failed["detail"]) == (what in ("sleep", "close and sleep"))
     assert after["status"] == "pass"
 
 
