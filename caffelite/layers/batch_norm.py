@@ -13,7 +13,7 @@ from .base.compilation import Which
 from .base.facets import Coordinates, Described
 from .base.fusing import Fusing
 from .base.image_layout import ImageLayout
-from .base.layer import Shape, register, split_axis
+from .base.layer import Shape, register, register_variant, split_axis
 
 LEARNT = (
     "scale_bias",
@@ -38,15 +38,14 @@ class BatchNorm(Fusing, ImageLayout):
     variances (C, with m/(m-1)), and the factor (1) that both are divided by; each training pass multiplies them by
     moving_average_fraction (default 0.999) and adds its own. use_global_stats (default: in TEST) takes the running
     moments. eps 1e-5. Two more, learnt, where scale_bias, use_weight_bias or one of their fillers is written: scale
-    (C), from 1, and bias (C), from 0, unless bias_term is false. stats_batch_size (0: the batch): in TRAIN each so many
-    samples have moments of their own. Errors: a rate for the first three, a batch that stats_batch_size does not
-    divide. Source: Ioffe and Szegedy 2015, blobs as in Caffe, NVCaffe and Intel's Caffe.
+    (C), from 1, and bias (C), from 0, unless bias_term is false. Errors: a rate for the first three. Source: Ioffe and
+    Szegedy 2015, blobs as in Caffe, NVCaffe and Intel's Caffe.
     """
 
     field = "batch_norm_param"
     in_place = follows_layout = follows_precision = True
     with_scale = with_sum = False  # whether a Scale, and a sum of two blobs, run as part of it
-    parts = 1  # of the batch that have moments of their own; such a layer fuses nothing
+    can_fuse_sum = True
 
     def setup(self) -> None:
         p = self.p
@@ -61,17 +60,11 @@ class BatchNorm(Fusing, ImageLayout):
         shape = bottoms[0]
         if not shape:
             raise self.bottom_error(0, "is a single number", expected="N×C×..., or N numbers", found="no axes")
-        each = self.p.stats_batch_size
-        if each and not self.stored and shape[0] % each:
-            expected = f"a divisor of {shape[0]} samples"
-            raise self.error("a bad stats_batch_size", "stats_batch_size", expected=expected, found=each)
-        self.parts = shape[0] // each if each and not self.stored else 1
-        part = (shape[0] // self.parts, *shape[1:])
-        self.split = (1, 1, part[0]) if len(shape) == 1 else split_axis(part, 1)
+        self.split = (1, 1, shape[0]) if len(shape) == 1 else split_axis(shape, 1)
         c = self.split[1]
         for size in ((c,), (c,), (1,)):
             self.add_param(size, pb.FillerParameter(), statistic=True)
-        self.saved_shapes |= {"mean": ((self.parts, c), None), "scale": ((self.parts, c), None)}
+        self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
         if self.learnt:
             filler = "filler" if self.p.HasField("filler") else "scale_filler"
             one = pb.FillerParameter(type="constant", value=1)
@@ -90,7 +83,7 @@ class BatchNorm(Fusing, ImageLayout):
         return self.learnt or self.with_scale
 
     def can_fuse_relu(self) -> bool:
-        return self.scales and self.parts == 1
+        return self.scales
 
     def fuses_backward(self) -> bool:
         return True
@@ -180,32 +173,17 @@ class BatchNorm(Fusing, ImageLayout):
 
     def forward(self, x: list, y: list) -> None:
         mean, variance, factor = (param.data for param in self.params[:3])
-        affine = [param.data for param in self.affine]
-        for u, scale, below, above in self._parts(x, y):
-            if self.stored:
-                self._mean(mean, factor, u)
-                self._scale(variance, factor, scale)
-            else:
-                self._moments(below[0], u, scale, mean, variance, factor)
-            self._normalize(*below, u, scale, *affine, above[0])
-
-    def _parts(self, *blobs: list) -> Iterator[tuple]:
-        """The moments of each part of the batch, and the parts of lists of blobs."""
-        for i in range(self.parts):
-            moments = self.saved["mean"][i], self.saved["scale"][i]
-            yield *moments, *([self._part(blob, i) for blob in each] for each in blobs)
-
-    def _part(self, blob: Any, i: int) -> Any:
-        if blob is None or self.parts == 1:
-            return blob
-        size = len(blob) // self.parts
-        return blob[i * size : (i + 1) * size]
+        u, scale = self.saved["mean"], self.saved["scale"]
+        if self.stored:
+            self._mean(mean, factor, u)
+            self._scale(variance, factor, scale)
+        else:
+            self._moments(x[0], u, scale, mean, variance, factor)
+        self._normalize(*x, u, scale, *[param.data for param in self.affine], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        u, scale = self.saved["mean"][0], self.saved["scale"][0]
-        if self.parts > 1:
-            self._backward_parts(x, y, dy, dx)
-        elif self.affine:
+        u, scale = self.saved["mean"], self.saved["scale"]
+        if self.affine:
             self._backward_affine(x[0], y[0], dy, dx)
         elif self.stored:
             self._rescale(dy[0], scale, dx[0])
@@ -213,26 +191,11 @@ class BatchNorm(Fusing, ImageLayout):
             self._sums(dy[0], y[0], (u, self.dot))
             self._dx(dy[0], y[0], u, self.dot, scale, dx[0])
 
-    def _backward_parts(self, *blobs: list) -> None:
-        """Where parts of the batch have moments of their own."""
-        affine = [param.data for param in self.affine]
-        for i, (u, scale, x, y, dy, dx) in enumerate(self._parts(*blobs)):
-            if not affine:
-                self._sums(dy[0], y[0], (self.sum, self.dot))
-                self._dx(dy[0], y[0], self.sum, self.dot, scale, dx[0])
-                continue
-            self._sums(dy[0], x[0], u, scale, *affine, (self.sum, self.dot))
-            for result, param in zip((self.dot, self.sum), self.affine, strict=False):
-                if param.wanted:
-                    (self.dev.add if param.add or i else self.dev.copy)(result, param.diff)
-            if dx[0] is not None:
-                self._dx(dy[0], x[0], u, scale, *affine, self.sum, self.dot, dx[0])
-
     def _backward_affine(self, x, y, parts: list, gradients: list) -> None:
         """parts: of y's gradient; gradients: of x, or None, and where a sum is fused of its other summand, which is the
         sum's too."""
         dx, dy = gradients[0], gradients[-1] if self.with_sum else parts[0]
-        each = self.saved["mean"][0], self.saved["scale"][0], *[param.data for param in self.affine]
+        each = self.saved["mean"], self.saved["scale"], *[param.data for param in self.affine]
         sums, affine = [self.dot, self.sum], self.affine
         for i, param in enumerate(affine):
             if param.wanted and not param.add:
@@ -252,3 +215,66 @@ class BatchNorm(Fusing, ImageLayout):
             self._rescale(dy, x, *each, dx)
         else:
             self._dx(dy, x, *each, total, dot, dx)
+
+
+@register_variant(lambda spec: spec.batch_norm_param.stats_batch_size > 0)
+class BatchNormOfParts(BatchNorm):
+    """As BatchNorm; in TRAIN each stats_batch_size samples have moments of their own. It fuses nothing. Errors: also a
+    batch that stats_batch_size does not divide. Source: BatchNorm of Intel's Caffe and of NVCaffe."""
+
+    type = "BatchNorm"
+    can_fuse_sum = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        tops = super().shapes(bottoms)
+        if self.stored:
+            self.parts = 1
+            return tops
+        shape, each = bottoms[0], self.p.stats_batch_size
+        if shape[0] % each:
+            expected = f"a divisor of {shape[0]} samples"
+            raise self.error("a bad stats_batch_size", "stats_batch_size", expected=expected, found=each)
+        self.parts = shape[0] // each
+        self.split = (1, 1, each) if len(shape) == 1 else split_axis((each, *shape[1:]), 1)
+        moments = (self.parts, self.split[1]), None
+        self.saved_shapes |= {"mean": moments, "scale": moments}
+        return tops
+
+    def can_fuse_relu(self) -> bool:
+        return False
+
+    def forward(self, x: list, y: list) -> None:
+        if self.stored:
+            return super().forward(x, y)
+        running, affine = [param.data for param in self.params[:3]], [param.data for param in self.affine]
+        for u, scale, (below,), (above,) in self._parts(x, y):
+            self._moments(below, u, scale, *running)
+            self._normalize(below, u, scale, *affine, above)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if self.stored:
+            return super().backward(x, y, dy, dx)
+        affine = [param.data for param in self.affine]
+        for i, (u, scale, (below,), (above,), (gradient,), (wanted,)) in enumerate(self._parts(x, y, dy, dx)):
+            if not affine:
+                self._sums(gradient, above, (self.sum, self.dot))
+                self._dx(gradient, above, self.sum, self.dot, scale, wanted)
+                continue
+            self._sums(gradient, below, u, scale, *affine, (self.sum, self.dot))
+            for result, param in zip((self.dot, self.sum), self.affine, strict=False):
+                if param.wanted:
+                    (self.dev.add if param.add or i else self.dev.copy)(result, param.diff)
+            if wanted is not None:
+                self._dx(gradient, below, u, scale, *affine, self.sum, self.dot, wanted)
+
+    def _parts(self, *blobs: list) -> Iterator[tuple]:
+        """The moments of each part of the batch, and the parts of lists of blobs."""
+        for i in range(self.parts):
+            moments = self.saved["mean"][i], self.saved["scale"][i]
+            yield *moments, *([self._part(blob, i) for blob in each] for each in blobs)
+
+    def _part(self, blob: Any, i: int) -> Any:
+        if blob is None:
+            return None
+        size = len(blob) // self.parts
+        return blob[i * size : (i + 1) * size]

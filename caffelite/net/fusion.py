@@ -60,7 +60,8 @@ def _scale(norm: BatchNorm, scale: Scale, at: Neighbors) -> Layer | None:
 def _sum(norm: BatchNorm, total: Eltwise, at: Neighbors) -> Layer | None:
     """A sum with another blob that is computed before."""
     config, plain = norm.config, len(total.spec.bottom) == 2 and all(map(total.passes_gradient, (0, 1)))
-    fits = norm.scales and not norm.with_sum and config.traits.sums_gradients and total.config.format == config.format
+    free = norm.can_fuse_sum and norm.scales and not norm.with_sum
+    fits = free and config.traits.sums_gradients and total.config.format == config.format
     gradients = all(at.reader.gradient_to) if at.reader.backward else not at.node.backward
     before = plain and at.other_bottom.node.index <= at.node.index
     return changed(norm, with_sum=True) if fits and gradients and before else None

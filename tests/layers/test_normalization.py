@@ -193,3 +193,20 @@ def test_running_moments_of_parts_of_the_batch(rng):
     bind(norm("stats_batch_size: 3"), "TEST")
     with pytest.raises(CaffeliteError, match="a bad stats_batch_size; expected a divisor of 4 samples, found 3"):
         bind(norm("stats_batch_size: 3"))
+
+
+def test_batch_norm_of_parts_adds_no_other_blob(rng):
+    """A sum and a ReLU behind it stay layers of their own: its passes are those of parts."""
+    text = norm("stats_batch_size: 2 use_weight_bias: true") + (
+        'layer { name: "s" type: "Eltwise" bottom: "y" bottom: "x" top: "s" }'
+        'layer { name: "r" type: "ReLU" bottom: "s" top: "s" }'
+    )
+    nets = [bind(text, dtype="float32", fuse=fuse) for fuse in (True, False)]
+    x = rng.normal(2, 3, SHAPE)
+    for net in nets:
+        forward(net, x=x)
+    fused, separate = ([values.copy() for _, _, values in net.outputs()] for net in nets)
+    halves = [(h - h.mean((0, 2, 3), keepdims=True)) / h.std((0, 2, 3), keepdims=True) for h in (x[:2], x[2:])]
+    expected = np.maximum(np.concatenate(halves) + x, 0)
+    np.testing.assert_array_equal(fused, separate)
+    np.testing.assert_allclose(fused[0].reshape(SHAPE), expected, atol=1e-4)

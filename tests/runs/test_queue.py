@@ -350,7 +350,8 @@ def without_locks(*_):
 def test_a_sweep_where_the_file_system_has_no_locks(root, sweep, monkeypatch):
     start = "import fcntl\ndef without(*_): raise OSError(38, '')\nfcntl.flock = without\n"
     command = local.command
-    monkeypatch.setattr(local, "command", lambda words: [start + w if "main()" in w else w for w in command(words)])
+    begun = lambda words, folder: [start + w if "main()" in w else w for w in command(words, folder)]  # noqa: E731
+    monkeypatch.setattr(local, "command", begun)
     monkeypatch.setattr(lock.fcntl, "flock", without_locks)
     assert [row.mean is not None for row in sweep.run().rows] == [True, True]
     assert {each.state for each in job.jobs(root)} == {job.FINISHED}
