@@ -24,12 +24,12 @@ ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.slow
 
 
-DEPLOY = "deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -out digits.prototxt"
+DEPLOY = "deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -out digits.prototxt"
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder in which the README's first command ran, half as long, and its deploy net, digits.prototxt."""
+    """A folder in which the README's first command ran, and its deploy net, digits.prototxt."""
     folder, before = tmp_path_factory.mktemp("digits"), os.getcwd()
     for name in ("models", "solvers"):
         (folder / name).symlink_to(ROOT / name)
@@ -37,7 +37,7 @@ def trained(tmp_path_factory):
     handlers, level, propagate = log.handlers[:], log.level, log.propagate
     os.chdir(folder)
     try:
-        train = "train -solver solvers/digits_solver.prototxt -set max_iter=500 -set test_interval=500"
+        train = "train -solver solvers/digits_solver.prototxt"
         for command in ("dataset digits", train, DEPLOY):
             with contextlib.suppress(SystemExit):
                 cli.main(command.split())
@@ -58,7 +58,7 @@ def test_deploy_proves_and_describes(digits, call):
     assert any(line.startswith(proof) for line in result.lines)
     net = prototxt.read_net("digits.prototxt").message
     how = net.deploy_param
-    assert (how.weights, how.ground, how.sign_size) == ("digits_iter_500.caffemodel", how.DARK, 20)
+    assert (how.weights, how.ground, how.sign_size) == ("digits_iter_1000.caffemodel", how.DARK, 20)
     assert net.layer[0].transform_param.scale == pytest.approx(1 / 256)
 
 
@@ -73,7 +73,7 @@ def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
 
 
 def test_the_recipe_s_accuracy(digits, call):
-    words = "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -iterations 6"
+    words = "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -iterations 6"
     result = call(words)
     actual = next(line for line in result.lines if line.startswith("accuracy = "))
     assert float(actual.split()[2]) >= 0.98, "of 360 written digits"
@@ -164,11 +164,11 @@ def test_python_gives_the_command_s_scores(digits, call, tmp_path, oversample):
 
 
 def test_weights_that_a_deploy_net_names_are_loaded_or_missed(digits, tmp_path, monkeypatch):
-    named, given = caffelite.Net("digits.prototxt"), caffelite.Net("digits.prototxt", "digits_iter_500.caffemodel")
+    named, given = caffelite.Net("digits.prototxt"), caffelite.Net("digits.prototxt", "digits_iter_1000.caffemodel")
     np.testing.assert_array_equal(named.params["conv1"][0].data, given.params["conv1"][0].data)
     (tmp_path / "alone.prototxt").write_text(Path("digits.prototxt").read_text())
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CaffeliteError, match=r"digits_iter_500\.caffemodel"):
+    with pytest.raises(CaffeliteError, match=r"digits_iter_1000\.caffemodel"):
         caffelite.Net("alone.prototxt")
 
 

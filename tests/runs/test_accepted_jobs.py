@@ -141,6 +141,7 @@ def start(*words, **options):
     if {moment == "with the process"}:
         child = popen([sys.executable, "-c", "import time; time.sleep(99)"], **options)
         os.kill(child.pid, signal.SIGKILL)
+        child.wait()
     os.kill(os.getpid(), signal.SIGKILL)
 process.subprocess.Popen = start
 with closing(Scheduler(".", local.Local(local.Slots(cpu=1)))) as scheduler:
