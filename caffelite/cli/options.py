@@ -470,13 +470,15 @@ def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteErro
 
 
 def named_weights(document: Any, option: tuple[str, ...]) -> tuple[str, ...]:
-    """The weights that the options or a deploy net name. Errors: none."""
-    from .. import prototxt
+    """The weights that the options or a deploy net name. Errors: there are none."""
+    from .. import weights
 
-    named = document.message.deploy_param.weights
-    if not (option or named):
+    if option:
+        return option
+    named = weights.named_weights(document.message, document.locate.file)
+    if named is None:
         raise click.UsageError("-weights is missing, and the net names none")
-    return option or (str(prototxt.resolve(named, document.locate)),)
+    return (str(named),)
 
 
 def refuse_existing(path: Path, force: bool) -> None:

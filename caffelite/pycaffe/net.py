@@ -26,6 +26,7 @@ from ..net.nodes import AUTOMATIC, Node, Value
 from ..net.partial import PartialPasses
 from ..runs.open_net import open_net
 from ..training.checkpoint.atomic_files import write
+from ..weights import named_weights
 from . import modes
 from .blob import Blob, BlobVec, Copies, NetBlob, parameter_blob
 from .threads import InThreads, locked
@@ -234,8 +235,8 @@ class Net(NetStructure, InThreads):
                 fixed_shapes=False,
             )
         self._adopt(net)
-        if weights is None and document.message.deploy_param.weights:
-            weights = prototxt.resolve(document.message.deploy_param.weights, document.locate)
+        if weights is None:
+            weights = named_weights(document.message, document.locate.file)
         if weights is not None:
             self.copy_from(weights)
 

@@ -66,19 +66,32 @@ def models(folder: Path) -> Iterator[tuple[int, Path]]:
 
     Models of another run under the same prefix are left out. Errors: as for ``prefix``.
     """
-    start, ids, whole = prefix(folder), _ids(folder), folder.resolve()
-    starts = dict.fromkeys([start, whole / start.name, whole.parent / start.name])
-    for one in starts:
-        roots.check(one)
-    every = {path: iteration for one in starts for iteration, path in snapshot.models(one)}
+    ids = _ids(folder)
+    every = {path: iteration for start in _starts(folder) for iteration, path in snapshot.models(start)}
     for path, iteration in sorted(every.items(), key=lambda item: item[1], reverse=True):
         if not path.is_symlink() and _belongs(path, ids):
             yield iteration, path
 
 
-def newest_model(folder: Path) -> Path | None:
-    """The model of a run's latest snapshot; None where it has none. Errors: as for ``prefix``."""
+def best_model(folder: Path) -> Path | None:
+    """The weights of a run's best test; of its latest snapshot where no test has been judged; None where it has none.
+    Errors: as for ``prefix``."""
+    ids = _ids(folder)
+    for start in _starts(folder):
+        for hdf5 in (False, True):
+            best = snapshot.best_name(str(start), hdf5)
+            if best.is_file() and not best.is_symlink() and _belongs(best, ids):
+                return best
     return next((path for _, path in models(folder)), None)
+
+
+def _starts(folder: Path) -> list[Path]:
+    """The starts of names of a run's models, also where folder and snapshots were moved together."""
+    start, whole = prefix(folder), folder.resolve()
+    starts = list(dict.fromkeys([start, whole / start.name, whole.parent / start.name]))
+    for each in starts:
+        roots.check(each)
+    return starts
 
 
 def _belongs(path: Path, ids: set[str]) -> bool:

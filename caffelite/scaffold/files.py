@@ -22,20 +22,20 @@ from ..net import graph
 from ..training import nets
 from . import comments
 from .comments import plain, wrapped
-from .network import Network
+from .network import Network, Score
 from .reading import Dataset, Subset
 from .schedule import Schedule
 
 NET, SOLVER, DEPLOY = "train_val.prototxt", "solver.prototxt", "deploy.prototxt"
 NAMES, README = "labels.txt", "README.md"
-BEST = {CLASSES: "accuracy", LABELS: "label_accuracy"}  # what tests report and more of is better
 SNAPSHOTS = 3  # that a run keeps
 
 
 @dataclass(frozen=True)
 class Run:
     """Numbers of the solver. name: of the net; task: of the data; passes: iter_size; exact: whether a test sees each
-    sample once; last: the new layer."""
+    sample once; last: the new layer; score: what chooses the best weights; statistics: whether the net measures some
+    while it trains."""
 
     name: str
     task: str
@@ -48,6 +48,13 @@ class Run:
     seed: int
     weights: Path | None
     last: str
+    score: Score | None
+    statistics: bool
+
+    def weights_file(self, folder: Path) -> str:
+        """The name of the file with the run's best weights, or the last ones where no score chooses them."""
+        end = "best" if self.score else f"iter_{self.schedule.iterations}"
+        return f"{folder.name}_{end}.caffemodel"
 
 
 def net_text(name: str, about: str, data: list[list[str]], net: Network, shapes: dict[str, Shape]) -> str:
@@ -81,6 +88,11 @@ def solver_text(folder: Path, run: Run) -> str:
     fields += [
         ("test_iter", [run.test_iterations], f"Batches of a test: all {run.test_size} test images, {each}."),
         *_lengths(s),
+    ]
+    if run.statistics:
+        text = "No test before training: normalization has measured no statistics yet."
+        fields.append(("test_initialization", False, text))
+    fields += [
         ("base_lr", s.rate, f"Learning rate at the start: {s.why}."),
         ("lr_policy", "multistep", "A high rate finds a good region fast; each fall lets the net settle deeper in it."),
         ("gamma", 0.1, "Factor of each fall."),
@@ -101,9 +113,11 @@ def solver_text(folder: Path, run: Run) -> str:
         ("snapshot_prefix", (folder / folder.name).as_posix(), "Start of the names of snapshots and the run folder."),
         ("random_seed", run.seed, "The same seed gives the same run."),
     ]
-    if score := BEST.get(run.task):
-        text = f"The weights of the best test so far are in {folder.name}_best.caffemodel."
-        fields.append(("best_score", score, text))
+    if run.score:
+        text = f"The weights of the best test so far are in {run.weights_file(folder)}, which {DEPLOY} names."
+        fields.append(("best_score", run.score.name, text))
+    if run.score and run.score.lowest:
+        fields.append(("best_lowest", True, "The lowest is the best."))
     head = f"# Trains {folder.name}: {s.epochs} epochs of {s.epoch} iterations, {s.iterations} in all."
     lines = [(plain(pb.SolverParameter(**{name: value})).strip(), comment) for name, value, comment in fields]
     return f"{head}\n" + comments.solver(lines)
@@ -166,7 +180,7 @@ Run these commands in the folder that contains `{folder.as_posix()}`:
 | --- | --- |
 | `{NET}` | the net for training and tests, with a comment on every layer |
 | `{SOLVER}` | how it is trained, with a comment on every line |
-| `{DEPLOY}` | the net for new images: names the weights that the run writes, the labels, and how images are prepared |
+| `{DEPLOY}` | the net for new images: names the run's weights, the labels, and how images are prepared |
 | `{NAMES}` | the names of the outputs, in their order |
 
 ## Choices
@@ -214,7 +228,7 @@ def following(folder: Path, data: Dataset, test: Subset, run: Run) -> list[tuple
         score = {CLASSES: "the accuracy", LABELS: "the accuracy of the labels"}.get(data.task, "the errors")
         classify = command("classify", model=folder / DEPLOY, list=folder / list_name(test, "test"))
         lines.append((classify, f"predictions for the test images: {score}"))
-    weights = folder / f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"
+    weights = folder / run.weights_file(folder)
     example = test.listed[0].name if test.listed else "IMAGE"
     return [
         *lines,
@@ -246,11 +260,11 @@ def write_deploy(folder: Path, data: Dataset, run: Run, draft: Path) -> None:
             deploy.height, deploy.width = size
     message.name = run.name
     deploy.label.extend(data.names)
-    deploy.weights = f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"
+    deploy.weights = run.weights_file(folder)
     deploy.answer = getattr(pb.DeployParameter, data.task.upper())
+    which = "best weights of the run" if run.score else "weights that the run writes at its end"
     head = (
         f"Net for new images: caffelite classify -model {quoted((folder / DEPLOY).as_posix())} IMAGE. "
-        "deploy_param names the weights that the run writes at its end, the outputs, and how images are "
-        "prepared. For Caffe, leave deploy_param out."
+        f"deploy_param names the {which}, the outputs, and how images are prepared. For Caffe, leave deploy_param out."
     )
     draft.write_text("\n".join([*wrapped(head), plain(message)]))

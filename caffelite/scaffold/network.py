@@ -39,6 +39,23 @@ class Head:
         return len(self.names) == 1 or max(self.scale) <= SIMILAR * min(self.scale)
 
 
+@dataclass(frozen=True)
+class Score:
+    """What tests report and best_score names. lowest: less of it is better."""
+
+    name: str
+    lowest: bool = False
+
+
+def score(head: Head) -> Score | None:
+    """The score that chooses the best weights; None where there is no single one."""
+    if head.task == CLASSES:
+        return Score("accuracy")
+    if head.task == LABELS:
+        return Score("label_accuracy")
+    return Score("mae", lowest=True) if head.alike else None
+
+
 def units(values: np.ndarray, names: list[str]) -> tuple[list[float], list[float]]:
     """(scale, shift) of each column of numbers: its spread and its mean; one for all where the spreads are similar.
 
@@ -64,6 +81,12 @@ class Network:
     last: str
     learned: list[str]
     notes: dict[str, str] = field(default_factory=dict)
+
+
+def has_statistics(network: Network) -> bool:
+    """Whether a layer measures statistics while it trains, so that a test before the first iteration has none."""
+    norms = (layer for layer in network.layers if issubclass(REGISTRY[layer.type], BatchNorm))
+    return any(not layer.batch_norm_param.use_global_stats for layer in norms)
 
 
 def weights_of(layer: pb.LayerParameter) -> Any:

@@ -128,7 +128,7 @@ class _Making:
         elif chosen.preset.net in presets.PRESETS:
             network.normalize(net)
             network.start_fillers(net)
-        run, batches = self.plan(net, shapes, chosen.preset, train, test, data.task, exact, bool(trained))
+        run, batches = self.plan(net, shapes, chosen.preset, train, test, head, exact, bool(trained))
         layers = pixels.data_layers(self.folder, (train, test), batches, geometry, pixel, data.task, self.meaning)
         if train.database is not None and measured.encoded:
             pixels.force_channels(layers, geometry)
@@ -378,7 +378,7 @@ class _Making:
         preset: Preset,
         train: Subset,
         test: Subset,
-        task: str,
+        head: Head,
         exact: bool,
         finetuned: bool,
     ) -> tuple[files.Run, tuple[int, int]]:
@@ -392,10 +392,11 @@ class _Making:
         batch = schedule.batch(message, solver, shapes, preset, len(train), limit, traits(request.gpu))
         if request.batch:
             batch = schedule.Batch(request.batch, 1, "given by -batch")
-        planned = schedule.schedule(preset, len(train), batch.size * batch.passes, task, finetuned)
+        planned = schedule.schedule(preset, len(train), batch.size * batch.passes, head.task, finetuned)
         tests = math.ceil(len(test) / size), len(test), len(test) % size == 0
         learning = batch.passes, preset.decay, request.seed
-        run = files.Run(self.name, task, planned, *tests, *learning, self.weights, net.last)
+        judged = network.score(head), network.has_statistics(net)
+        run = files.Run(self.name, head.task, planned, *tests, *learning, self.weights, net.last, *judged)
         passes = f" in {batch.passes} parts" if batch.passes > 1 else ""
         self.decided.append(f"Batch: {batch.size * batch.passes} images per iteration{passes}: {batch.why}.")
         self.decided.append(

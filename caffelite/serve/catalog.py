@@ -13,8 +13,8 @@ from .. import inputs, roots
 from ..data.listing import number
 from ..data.pictures import ENDINGS
 from ..runs.limits import Outside
+from ..weights.named import ENDINGS as WEIGHTS, newest_weights
 from .config import ServeConfig
-from .inference.deploy_weights import WEIGHTS, weights_in
 
 MOST_ENTRIES = 50_000  # files and folders that a search looks at
 MOST_NET = 4 << 20  # bytes of a prototxt that is looked into
@@ -55,7 +55,7 @@ def train_nets(config: ServeConfig) -> list[Entry]:
     """Train nets beside weights in folders without a deploy net, by name."""
     nets = []
     for folder, _, names in _walk(config):
-        if TRAIN_NET in names and weights_in(folder) and (status := _stat(folder / TRAIN_NET)):
+        if TRAIN_NET in names and newest_weights(folder) and (status := _stat(folder / TRAIN_NET)):
             others = [(folder / name, _stat(folder / name)) for name in names if name.endswith(".prototxt")]
             if not any(each and _is_deploy(path, each, True) for path, each in others):
                 path = folder / TRAIN_NET

@@ -56,16 +56,16 @@ def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
     for root in config.roots:
         every = sorted(registry.find(root, config.depth), key=lambda status: status.started, reverse=True)
         for status in every[:RUNS]:
-            if path := newest_model(config, status):
+            if path := best_model(config, status):
                 runs.append({"folder": config.address(status.folder), "weights": config.address(path)})
     return runs
 
 
-def newest_model(config: ServeConfig, status: registry.RunStatus) -> Path | None:
-    """The newest caffemodel of a run; None where it has none below the roots."""
+def best_model(config: ServeConfig, status: registry.RunStatus) -> Path | None:
+    """The best weights of a run, else its newest; None where it has none below the roots."""
     try:
         config.resolve(str(snapshots.prefix(status.folder).parent))
-        model = snapshots.newest_model(status.folder)
+        model = snapshots.best_model(status.folder)
         return model and config.resolve(str(model))
     except (CaffeliteError, OSError, ValueError):
         return None
@@ -118,7 +118,7 @@ def _net(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
         return [f"--net={_pasted(config, root, choice)}"]
     if choice.net.startswith("run:"):
         status = registry.read(config.resolve(choice.net.removeprefix("run:")))
-        model = newest_model(config, status)
+        model = best_model(config, status)
         if model is None:
             raise CaffeliteError("this run has no weights", found=choice.net[:200])
         return [f"--net={status.folder / files.NET}", f"--weights={model}"]

@@ -11,7 +11,7 @@ from ..devices.protocol import Device
 from ..errors import CaffeliteError, did_you_mean
 from ..net.graph import Node, Value
 from ..net.net import Net
-from ..prototxt import Document, resolve
+from ..prototxt import Document
 
 NOISE = 0.1  # standard deviation of SmoothGrad's noise, as a share of the input's range
 NORMALIZED = ("Softmax", "Sigmoid")  # scores are explained before these
@@ -52,8 +52,8 @@ class ExplainedNet:
         self.labels = labels if len(labels) == self.classes else [str(i) for i in range(self.classes)]
 
     def _load(self, files: tuple[str, ...], document: Document) -> None:
-        named = document.message.deploy_param.weights
-        paths = files or ((str(resolve(named, document.locate)),) if named else ())
+        named = None if files else weights.named_weights(document.message, document.locate.file)
+        paths = files or ((str(named),) if named else ())
         if not paths:
             raise CaffeliteError("no weights to explain", remedy="name a caffemodel: -weights FILE")
         for path in paths:

@@ -26,6 +26,7 @@ from .caffemodel import (
     sealed,
     sealed_chunks,
 )
+from .named import named_weights, newest_weights
 
 __all__ = [
     "LENGTH",
@@ -46,6 +47,8 @@ __all__ = [
     "field_bytes",
     "fields",
     "net_chunks",
+    "named_weights",
+    "newest_weights",
     "no_hdf5",
     "read_bytes",
     "read_model",

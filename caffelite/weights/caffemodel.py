@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, quoted
 from . import hdf5
+from .named import of_same_run
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
@@ -425,6 +426,8 @@ def read_bytes(path: str | Path) -> bytes:
         data = inputs.read(path)
     except OSError as error:
         why = inputs.reason(error)
-        raise CaffeliteError(f"cannot read {path}: {why[0].lower()}{why[1:]}") from None
+        other = of_same_run(Path(path)) if isinstance(error, FileNotFoundError) else None
+        remedy = f"{other} exists, of the same run" if other else ""
+        raise CaffeliteError(f"cannot read {path}: {why[0].lower()}{why[1:]}", remedy=remedy) from None
     file_types.refuse(data, path, but=(file_types.HDF5,))
     return data

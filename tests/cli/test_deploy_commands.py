@@ -24,7 +24,9 @@ ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.slow
 
 
-DEPLOY = "deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -out digits.prototxt"
+DEPLOY = (
+    "deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -out digits.prototxt"
+)
 
 
 @pytest.fixture(scope="module")

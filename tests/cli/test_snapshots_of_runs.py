@@ -24,7 +24,7 @@ def test_two_runs_with_one_prefix(folder, call):
     assert models("a_run") == [(n, f"a_iter_{n}.caffemodel") for n in (12, 8, 4)]
     assert call("visualize", "parameters", "a_run_1", "-out", "old.svg").ok
     Path("a_iter_9.solverstate").unlink()
-    assert snapshots.newest_model(Path("a_run_1")) == folder / "a_iter_9.caffemodel", "a state is not needed"
+    assert snapshots.best_model(Path("a_run_1")) == folder / "a_iter_9.caffemodel", "a state is not needed"
 
 
 @pytest.mark.parametrize("prefix", ["my-net", "net.v2", "n[1]", "a*"])
@@ -38,7 +38,7 @@ def test_a_run_that_moved_with_its_snapshots(folder, call):
     Path("here").mkdir()
     train(call, "-set", "max_iter=2", prefix="here/a")
     shutil.move("here", "there")
-    assert snapshots.newest_model(Path("there/a_run")) == folder / "there" / "a_iter_2.caffemodel"
+    assert snapshots.best_model(Path("there/a_run")) == folder / "there" / "a_iter_2.caffemodel"
     for path in Path("there").glob("a_iter_2*"):
         path.unlink()
     refused = call("visualize", "parameters", "there/a_run", "-out", "p.svg").refused

@@ -11,8 +11,8 @@ from ... import roots, stored
 from ...errors import CaffeliteError
 from ...runs import folder as files, registry
 from ...runs.queue.job import new_id
+from ...weights import newest_weights
 from .. import catalog, nets, page, work
-from ..inference.deploy_weights import weights_in
 
 REPORT = "report.json"
 # The fields of a report: of all, of a classifier, and of the rows in them.
@@ -111,7 +111,7 @@ def deploy(request: Request, fields: page.Fields) -> Response:
     config = page.config_of(request)
     path = config.resolve(page.text_field(fields, "path"))
     nets.read(config, path)
-    weights, out = weights_in(path.parent), path.with_name("deploy.prototxt")
+    weights, out = newest_weights(path.parent), path.with_name("deploy.prototxt")
     if weights is None or out.exists():
         raise CaffeliteError("there are no weights beside this net, or there is a deploy net already")
     command = ["deploy", "--model", str(path), "--weights", str(weights), "--out", str(out)]

@@ -62,12 +62,12 @@ def try_model(request: Request) -> Response:
 
 
 def _deployed(config: ServeConfig, run: Path) -> str:
-    """The deploy net of a run: in its folder, else beside its newest weights, where these are the weights that it has;
+    """The deploy net of a run: in its folder, else beside its best weights, where these are the weights that it has;
     empty where there is none."""
     if (run / DEPLOY).is_file():
         return config.address(run / DEPLOY)
     with suppress(CaffeliteError):
-        weights = projects.newest_model(config, registry.read(run))
+        weights = projects.best_model(config, registry.read(run))
         deploy = weights.with_name(DEPLOY) if weights else None
         if deploy and deploy.is_file() and nets.weights(config, nets.read(config, deploy)[0]) == weights:
             return config.address(deploy)
@@ -81,15 +81,15 @@ def _hierarchy_beside(config: ServeConfig, net: str) -> str:
 
 
 def deploy_command(config: ServeConfig, run: str) -> list[str]:
-    """The command that makes the deploy net of a run with its newest snapshot. Errors: it has no snapshot."""
+    """The command that makes the deploy net of a run with its best weights. Errors: it has no snapshot."""
     folder = config.resolve(run)
     config.resolve(str(snapshots.prefix(folder).parent))
-    model = snapshots.newest_model(folder)
+    model = snapshots.best_model(folder)
     if model is None:
         raise CaffeliteError("the run has no snapshot yet", remedy="wait for one, or take one on its page")
-    newest = config.resolve(str(model))
+    weights = config.resolve(str(model))
     nets.read(config, folder / files.NET)
-    words = ["deploy", "--model", str(folder / files.NET), "--weights", str(newest)]
+    words = ["deploy", "--model", str(folder / files.NET), "--weights", str(weights)]
     return [*words, "--out", str(folder / DEPLOY), "--force"]
 
 
