@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from export.exported_nets import IMAGES, exported, exports, text
 
-from caffelite import caffelite_pb2 as pb, devices, prototxt
+from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
-from caffelite.net.net import Net
 
 onnx_package = pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
 
@@ -17,32 +17,6 @@ from caffelite.export import onnx  # noqa: E402
 from caffelite.layers.base.exporting import OPERATORS  # noqa: E402
 
 MODELS = Path(__file__).parent.parent.parent / "models"
-IMAGES = "input_param { shape { dim: 2 dim: 6 dim: 7 dim: 8 } }"
-
-
-def exported(document: prototxt.Document, seed: int, dtype: str = "float64"):
-    """(the net with random weights, its ONNX file). dtype: of the net; in float64 no formula is compiled."""
-    state = pb.NetState(phase=pb.TEST)
-    plain, bound, exact = (graph.build(document.message, state, document.locate) for _ in range(3))
-    net = Net.of(bound, devices.open_device(), keep=True)
-    rng = np.random.default_rng(seed)
-    for node in net.graph.nodes:
-        for i, param in enumerate(node.layer.params):
-            if node.layer.spec.type in ("BatchNorm", "BN", "Scale"):
-                net.dev.upload(param.data, rng.uniform(0.5, 1.5, param.data.shape).astype(np.float32))
-            elif i or node.layer.spec.type == "PReLU":
-                net.dev.upload(param.data, rng.normal(0, 0.3, param.data.shape).astype(np.float32))
-    body = onnx.encode(plain, net)
-    if dtype == "float32":
-        return net, body
-    other = Net.of(exact, devices.open_device(None, dtype), keep=True)
-    for mine, its in zip(net.params.blobs, other.params.blobs, strict=True):
-        other.dev.upload(its, net.dev.download(mine))
-    return other, body
-
-
-def text(layers: str, shape: str = IMAGES) -> prototxt.Document:
-    return prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {shape} }}\n{layers}', pb.NetParameter)
 
 
 LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in ("squeezenet", "googlenet", "resnet18", "mobilenet")]
@@ -67,7 +41,6 @@ LAYERS = {
     "max with pads by side": 'type: "Pooling" pooling_param { kernel_size: 2 stride: 2 pad_r: 1 pad_b: 1 }',
     "deconvolution with pads by side": 'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 3 '
     "pad_r: 1 stride: 2 pad_t: 1 %s }",
-    "hard swish": 'type: "HardSwish"',
     "no bias": 'type: "Convolution" convolution_param { num_output: 4 kernel_size: 1 bias_term: false %s }',
     "deconvolution": 'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 group: '
     "2 %s }",
@@ -110,27 +83,11 @@ LAYERS = {
     "dropout that scales in TEST": 'type: "Dropout" dropout_param { dropout_ratio: 0.75 scale_train: false }',
     "flatten": 'type: "Flatten" flatten_param { axis: 2 }',
     "reshape": 'type: "Reshape" reshape_param { shape { dim: 0 dim: 3 dim: -1 } }',
-    "depthwise": 'type: "DepthwiseConvolution" convolution_param { num_output: 6 kernel_size: 3 %s }',
-    "relu6": 'type: "ReLU6" relu6_param { negative_slope: 0.1 }',
-    "shuffle": 'type: "ShuffleChannel" shuffle_channel_param { group: 3 }',
-    "bn": 'type: "BN" bn_param { slope_filler { value: 2 } bias_filler { value: 1 } eps: 0.5 }',
-    "bn without moments": 'type: "BN" bn_param { bn_mode: INFERENCE scale_filler { value: 2 } }',
-    "interp": 'type: "Interp" interp_param { zoom_factor: 2 pad_beg: -1 }',
-    "interp to a size": 'type: "Interp" interp_param { height: 4 width: 9 }',
-    "upsample": 'type: "Upsample" upsample_param { scale: 3 }',
     "softmax": 'type: "Softmax" softmax_param { axis: -1 }',
     "transpose": 'type: "Transpose" transpose_param { dim: 0 dim: 2 dim: 3 dim: 1 }',
     "reverse": 'type: "Reverse" reverse_param { axis: 2 }',
     "selu": 'type: "SeLu"',
-    "sparsify": 'type: "Sparsify" sparsify_param { thre: 0.25 }',
-    "binary convolution": 'type: "BinaryConvolution" convolution_param { num_output: 4 kernel_size: 3 '
-    'weight_filler { type: "gaussian" } } binary_convolution_param { use_alpha: true }',
-    "binary product": 'type: "BinaryInnerProduct" inner_product_param { num_output: 4 '
-    'weight_filler { type: "gaussian" } }',
     "mish": 'type: "Mish"',
-    "grn": 'type: "GRN" grn_param { bias: 0.5 }',
-    "sums of channels": 'type: "Sum" sum_param { num_component: 2 }',
-    "dropout of channels": 'type: "SpatialDropout"',
     "permute": 'type: "Permute" permute_param { order: 0 order: 2 order: 3 order: 1 }',
 }
 MANY = {
@@ -145,14 +102,7 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", LAYERS)
-def test_layers(name, dtype, seed):
-    layer = LAYERS[name].replace("%s", 'weight_filler { type: "xavier" }')
-    net, body = exported(text(f'layer {{ name: "y" bottom: "x" top: "y" {layer} }}'), seed, dtype)
-    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
-    again = text(f'layer {{ name: "y" bottom: "x" top: "y" {layer} }}', IMAGES.replace("dim: 2", "dim: 5", 1))
-    assert onnx.check(exported(again, seed, dtype)[0], body, seed).outputs["y"] < 1e-5, "the batch size is open"
+test_layers = exports(LAYERS)
 
 
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])

@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from click.testing import CliRunner
-from test_onnx import exported, text  # noqa: E402
+from export.exported_nets import exported, exports, text  # noqa: E402
 
 from caffelite import (  # noqa: E402
     Net as Api,
@@ -19,41 +19,33 @@ from caffelite.net import graph  # noqa: E402
 from caffelite.net.net import Net  # noqa: E402
 
 IMAGES = "input_param { shape { dim: 2 dim: 8 dim: 6 dim: 4 } }"
+
+
 XAVIER = 'weight_filler { type: "xavier" }'
+
+
 LAYERS = {
-    "reorg": 'type: "Reorg" reorg_param { stride: 2 }',
-    "reorg back": 'type: "Reorg" reorg_param { stride: 2 reverse: true }',
     "unit vectors": 'type: "Normalize" normalize_param { }',
     "unit vectors L1": 'type: "Normalize" normalize_param { normalize_type: "L1" }',
     "normalize": 'type: "Normalize" norm_param { across_spatial: false channel_shared: false }',
     "normalize samples": 'type: "Normalize"',
-    "flip": 'type: "Flip" flip_param { flip_height: true }',
-    "flip rows": 'type: "Flip" flip_param { flip_height: true flip_width: false }',
     "insanity": 'type: "Insanity"',
-    "distances": f'type: "InnerDistance" inner_distance_param {{ num_output: 3 normalize: true {XAVIER} }}',
-    "distances L1": f'type: "InnerDistance" inner_distance_param {{ num_output: 3 distance_type: "L1" {XAVIER} }}',
     "unit rows": f'type: "InnerProduct" inner_product_param {{ num_output: 3 normalize: true {XAVIER} }}',
 }
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", LAYERS)
-def test_layers(name, dtype, seed):
-    net, body = exported(text(f'layer {{ name: "y" bottom: "x" top: "y" {LAYERS[name]} }}', IMAGES), seed, dtype)
-    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
-
-
-def test_pooling_over_boxes(seed):
-    layers = """layer { name: "rois" type: "Input" top: "rois" input_param { shape { dim: 7 dim: 5 } } }
-      layer { name: "y" type: "ROIPooling" bottom: "x" bottom: "rois" top: "y"
-        roi_pooling_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.25 } }"""
-    net, body = exported(text(layers, "input_param { shape { dim: 2 dim: 3 dim: 16 dim: 20 } }"), seed)
-    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
+test_layers = exports(LAYERS, IMAGES)
 
 
 CONV = f"convolution_param {{ num_output: 6 kernel_size: 3 pad: 1 {XAVIER} }}"
+
+
 UP = f"convolution_param {{ num_output: 6 kernel_size: 4 stride: 4 {XAVIER} }}"
+
+
 FC = f"inner_product_param {{ num_output: 3 {XAVIER} }}"
+
+
 BODY = f"""
   layer {{ name: "conv" type: "Convolution" bottom: "x" top: "conv" {CONV} }}
   layer {{ name: "relu" type: "ReLU" bottom: "conv" top: "conv" }}

@@ -1,11 +1,12 @@
-"""The table of layers: a row is a layer's test."""
+"""The table of layers: a row is a layer's test. The rows of a family are in its folder."""
 
 from importlib import import_module
+from pathlib import Path
 
-from layer_row import Row
+from layers.layer_row import Row
 
-PARTS = """
-    elementwise images normalization losses sequences segmentation faces fields yolo cascade cascade_stages detection
-    regions forks text metric volumes sampling crf bilinear weak detectnet weighting pose single flow
-""".split()
-ROWS: list[Row] = [row for part in PARTS for row in import_module(f"rows_{part}").ROWS]
+TESTS = Path(__file__).parent.parent
+FILES = sorted([*TESTS.glob("layers/rows_*.py"), *TESTS.glob("families/*/rows*.py")])
+ROWS: list[Row] = [
+    row for path in FILES for row in import_module(".".join(path.relative_to(TESTS).with_suffix("").parts)).ROWS
+]

@@ -1,14 +1,51 @@
 """Rows of the table of layers: Elementwise and dense layers, shapes and joints."""
 
+import zlib
+
 import numpy as np
-from layer_row import Row, numbers, off_kinks, positive
-from oracles import inner_product, unit
+import reference
+from layers.layer_row import Row, distinct, labels, numbers, positive
+from layers.oracles import inner_product, unit
 from textnet import BATCH, IMAGE
 
+SCORES, CLASSES = (4, 6), 5
 
-def spread(rng, shape):
-    """Also beyond 3 to either side, where a HardSwish bends."""
-    return 4 * off_kinks(rng, shape) + 0.01
+
+def insanity(low, high):
+    def oracle(x):
+        key, slopes = zlib.crc32(b"layer"), np.empty((len(x), x[0].size))
+        for row, i in np.ndindex(slopes.shape):
+            word = reference.philox((i // 4, row, 0, key), (1, 0))[i % 4]
+            slopes[row, i] = low + (high - low) * (word + 0.5) / 2**32
+        return [np.where(x > 0, x, x / slopes.reshape(x.shape))]
+
+    return oracle
+
+
+def normalize(power):
+    def oracle(x):
+        total = (np.abs(x) ** power).sum(1, keepdims=True) + 1e-6
+        norm = np.sqrt(total) if power == 2 else total
+        return [x / norm, norm]
+
+    return oracle
+
+
+DISTANCE = 'num_output: 5 weight_filler { type: "gaussian" }'
+
+
+def weighed(weights, ignore: int):
+    """caffe-segnet's loss: the sum of weighted losses over the number of labels that count."""
+
+    def oracle(x, t):
+        terms = [
+            (np.log(np.exp(x[n, :, i]).sum()) - x[n, int(k), i]) * weights[int(k)]
+            for (n, i), k in np.ndenumerate(t)
+            if k != ignore
+        ]
+        return [np.sum(terms) / len(terms)]
+
+    return oracle
 
 
 ROWS = [
@@ -38,7 +75,6 @@ ROWS = [
     Row("Dropout all", "dropout_ratio: 1", lambda x: x, [BATCH], phase="TEST"),
     Row("Dropout that scales in TEST", "dropout_ratio: 0.75 scale_train: false", lambda x: x / 4, phase="TEST"),
     Row("Flatten", "", lambda x: x.reshape(len(x), -1)),
-    Row("HardSwish", "", lambda x: x * np.clip(x + 3, 0, 6) / 6, [(IMAGE, spread)]),
     Row("Squeeze", "axis: 2 axis: -1", lambda x: x.reshape(len(x), 3, 4), [(2, 3, 1, 4, 1)]),
     Row("Flatten middle", "axis: -3 end_axis: 2", lambda x: x.reshape(len(x), 24, 5)),
     Row("Flatten of no axis", "axis: 2 end_axis: 1", lambda x: x[:, :, None]),
@@ -109,4 +145,32 @@ ROWS = [
     Row("Normalize of vectors", "across_spatial: false", lambda x, s: s * unit(x, 1, 1e-10), [BATCH]),
     Row("Normalize channels apart", "channel_shared: false", lambda x, s: s[:, None, None] * unit(x, (1, 2, 3), 0)),
     Row("Silence", "", lambda *x: [], [BATCH, IMAGE], tops=0),
+    Row("Insanity", "", insanity(5, 10)),
+    Row("Insanity negative", "lb: -2 ub: 3", insanity(-2, 3), [(3, 5)]),
+    Row("Insanity TEST", "lb: 2 ub: 4", lambda x: np.where(x > 0, x, x / (2 / np.log(2))), phase="TEST"),
+    Row("Normalize NormFace", "normalize_param { bp_norm: true }", normalize(2), tops=2),
+    Row(
+        "Normalize NormFace L1", 'normalize_param { normalize_type: "L1" bp_norm: true }', normalize(1), [BATCH], tops=2
+    ),
+    Row(
+        "InnerProduct of unit rows",
+        f"{DISTANCE} normalize: true bias_term: false",
+        lambda x, w: x @ w.T,  # of the weights as they are stored then
+        [SCORES],
+        exact=False,
+    ),
+    Row("InnerProduct of blobs", 'bias_filler { type: "gaussian" }', lambda x, w, b: x @ w.T + b, [SCORES, (5, 6)]),
+    Row(
+        "Accuracy of distances",
+        "min_is_better: true",
+        lambda x, label: (np.argmin(x, 1) == label).mean(),
+        [((9, 3), distinct), ((9,), labels(3))],
+    ),
+    Row(
+        "SoftmaxWithLoss weighed as in SegNet",
+        "loss_param { weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 3 "
+        "class_weighting: 0.25 ignore_label: 7 }",
+        weighed([0.5, 3, 0.25], 7),
+        [(3, 3, 4), ((3, 4), labels(3, 7))],
+    ),
 ]

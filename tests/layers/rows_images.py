@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import reference
-from layer_row import Row, distinct, positive
-from oracles import columns, convolution, correlation, drawn, pooling, pyramid, transposed, volumes, winners
+from layers.layer_row import Row, distinct, positive
+from layers.oracles import columns, convolution, correlation, drawn, pooling, pyramid, transposed, volumes, winners
 from textnet import IMAGE
 
 from caffelite.devices import Window

@@ -1,8 +1,8 @@
 """Rows of the table of layers: Losses and scores."""
 
 import numpy as np
-from layer_row import BATCH_SIZE, Row, distinct, distributions, far, labels, share
-from oracles import (
+from layers.layer_row import BATCH_SIZE, Row, distinct, distributions, far, labels, share
+from layers.oracles import (
     accuracy,
     contrastive,
     cross_entropy,

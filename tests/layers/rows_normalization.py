@@ -2,14 +2,9 @@
 
 import numpy as np
 import reference
-from layer_row import Row
-from oracles import normalized, within
+from layers.layer_row import Row
+from layers.oracles import normalized, within
 from textnet import IMAGE
-
-
-def grouped(x, groups, eps):
-    return normalized(x.reshape(len(x), groups, -1), 2, eps)[0].reshape(x.shape)
-
 
 ROWS = [
     Row("BatchNorm", "", lambda x, *stored: normalized(x, (0, 2, 3), 1e-5)),
@@ -38,8 +33,6 @@ ROWS = [
     Row("MVN", "", lambda x: normalized(x, (2, 3), 1e-9, root=False)),
     Row("MVN across channels", "across_channels: true eps: 1e-6", lambda x: normalized(x, (1, 2, 3), 1e-6, root=False)),
     Row("MVN of means", "normalize_variance: false", lambda x: x - x.mean((2, 3), keepdims=True)),
-    Row("GroupNorm", "group_num: 2 eps: 0.25", lambda x: grouped(x, 2, 0.25), [(2, 6, 4, 3)]),
-    Row("GroupNorm of vectors", "group_num: 1", lambda x: normalized(x, 1, 1e-5), [(4, 6)]),
     Row("LRN", "", lambda x: reference.lrn(x, 5, 1, 0.75, 1)[0]),
     Row(
         "LRN tuned",

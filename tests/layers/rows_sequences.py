@@ -2,11 +2,14 @@
 
 import numpy as np
 import reference
-from layer_row import Row, distinct, labels, samples, some, starts
+from layers.layer_row import Row, distinct, labels, samples, some, starts
 from textnet import BATCH, IMAGE
 
 IN_MEMORY = np.arange(24.0).reshape(4, 3, 1, 2), np.arange(4.0)
+
+
 FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
+
 
 ROWS = [
     Row(
@@ -75,18 +78,8 @@ ROWS = [
         [BATCH],
     ),
     Row("Data", "", lambda: FED, tops=2, source=FED),
-    Row("VideoData", "", lambda: FED, tops=2, source=FED),
-    Row("AnnotatedData", "", lambda: FED, tops=2, source=FED),
     Row("ImageData", "", lambda: FED, tops=2, source=FED),
     Row("WindowData", "", lambda: FED, tops=2, source=FED),
-    Row("ImageGtData", "field_w: 8 field_h: 8 downsample_rate: 4", lambda: FED, tops=2, source=FED),
     Row("HDF5Data", "", lambda: FED[:1], source=FED),
-    Row("DenseImageData", "", lambda: FED, tops=2, source=FED),
-    Row("MultiLabelImageData", "", lambda: FED, tops=2, source=FED),
-    Row("ImageLabelmapData", "", lambda: FED, tops=2, source=FED),
-    Row("ImageSegData", "", lambda: FED, tops=2, source=FED),
-    Row("VideoFrames", "", lambda: FED, tops=2, source=FED),
-    Row("VideoClips", "", lambda: FED, tops=2, source=FED),
     Row("Gather", "", lambda x, z: [x, z], [BATCH, (3, 1)], tops=2),
-    Row("WindowSegData", "", lambda: FED, tops=2, source=FED),
 ]

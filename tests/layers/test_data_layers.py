@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
-from layer_row import Source
-from rows_sequences import FED, IN_MEMORY, ROWS
+from layers.layer_row import Source
+from layers.rows_sequences import FED, IN_MEMORY, ROWS
 from textnet import bind, build, feed, forward, layer, mistakes
 
 from caffelite.devices import open_device

@@ -1,4 +1,4 @@
-"""What the rows of rows_forks.py cannot show: states between passes, limited gradients, average precision, mistakes."""
+"""What the rows of rows_forks.py cannot show: states between passes, limited gradients, mistakes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import reference
 from textnet import bind, feed, forward, inputs, layer, over, run
 
 from caffelite.errors import CaffeliteError
-from caffelite.training.scores import Judged
 
 FILL = 'weight_filler { type: "gaussian" std: 0.5 } bias_filler { type: "gaussian" }'
 
@@ -61,28 +60,6 @@ def bias_gradient(net):
     return net.params.diff[start : start + bias.size]
 
 
-def grid(boxes):
-    """Predictions (1, 2 · 8, 3, 3) of one sure box of 2 × 2 cells in each of some cells: (class, row, column)."""
-    x = np.full((1, 2, 8, 3, 3), -20.0)
-    for label, row, column in boxes:
-        x[0, 0, :5, row, column] = (0, 0, 0, 0, 20)
-        x[0, 0, 5 + label, row, column] = 20
-    return x.reshape(1, 16, 3, 3)
-
-
-def test_eval_detection_gives_the_mean_average_precision():
-    p = "side: 3 num_class: 3 num_object: 2 nms: 0.5 biases: 2 biases: 2 biases: 1 biases: 1"
-    net = bind(over("EvalDetection", p, x=(1, 16, 3, 3), b=(1, 1, 2, 8)), "TEST")
-    corners = [1 / 6 - 1 / 3, 1 / 6 - 1 / 3, 1 / 6 + 1 / 3, 1 / 6 + 1 / 3]
-    known = np.array([[0, 1, 0, *corners, 0], [0, 2, 0, 0.1, 0.1, 0.2, 0.2, 0]])
-    forward(net, x=grid([(0, 0, 0), (2, 2, 2)]), b=known[None, None])
-    assert net.blobs["y"][0, :3].tolist() == [1, 1, 0]
-    judged = Judged(net.graph.outputs)
-    ((_, _, actual),) = judged.collected(net.outputs())
-    # class 0 is found, class 1 is not, class 2 has no objects
-    assert actual == pytest.approx([1 / 3])
-
-
 @pytest.mark.parametrize(
     ("kind", "shapes", "body", "what"),
     [
@@ -94,11 +71,6 @@ def test_eval_detection_gives_the_mean_average_precision():
         ("Transpose", [(4, 2)], "transpose_param { dim: 1 dim: -1 }", "outside the bottom's 2 axes"),
         ("Reverse", [(4, 2)], "reverse_param { axis: 2 }", "axis"),
         ("SeLuDropout", [(4, 2)], "selu_dropout_param { dropout_ratio: 1 }", "a bad dropout_ratio"),
-        ("Unpooling", [(1, 1, 2, 2)] * 2, "unpooling_param { kernel_size: 2 unpool: AVE }", "not supported"),
-        ("Unpooling", [(1, 1, 2, 2)] * 2, "", "kernel_size must be at least 1"),
-        ("Unpooling", [(1, 1, 2, 2), (1, 1, 2, 1)], "unpooling_param { kernel_size: 2 }", "does not fit"),
-        ("EvalDetection", [(1, 16, 3, 3), (1, 1, 2, 8)], "", "bad biases"),
-        ("LargeMarginInnerProduct", [(4, 2), (4,)], "", "num_output must be positive"),
         ("Gather", [(4, 2)] * 2, "", "has 1 tops for 2 bottoms"),
     ],
 )

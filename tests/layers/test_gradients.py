@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layer_row import FILL
+from layers.layer_row import FILL
 from textnet import bind, feed, inputs, judged, layer, over, run
 
 

@@ -1,6 +1,6 @@
 """Mistakes in layers: each @ marks the place that the message names."""
 
-from textnet import BATCH, IMAGE, layer, mistaken, over, wrong
+from textnet import BATCH, IMAGE, inputs, layer, mistaken, over, wrong
 
 test_mistakes = mistaken(
     wrong("Dropout", "dropout_ratio: @1", "a bad dropout_ratio; expected 0 or more and less than 1, found 1", BATCH),
@@ -252,4 +252,11 @@ test_mistakes = mistaken(
     wrong("DummyData", "@dummy_data_param { num: 1 channels: 1 height: 1 width: 0 }", "a bad dimension"),
     wrong("DummyData", "shape { dim: 1 } @data_filler { } data_filler { }", "has 2 fillers for 1 tops"),
     wrong("Data", "", "has 3 top blobs", tops="a b @c"),
+)
+
+
+test_mistakes_of_dilated_windows = mistaken(
+    (layer("Pooling", "x", body="kernel_size: 2 dilation: 2 pool: @AVE"), "by MAX alone"),
+    (layer("Pooling", "x", body="kernel_size: @4 dilation: 2"), "its windows do not fit"),
+    before=inputs(x=(2, 4, 5, 6)),
 )

@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from layer_row import FILL, Row
-from layer_rows import ROWS
+from layers.layer_row import FILL, Row
+from layers.layer_rows import ROWS
 from textnet import assert_slope, bind, feed, forward, inputs, layer, over, run
 
 from caffelite.devices import open_device

@@ -5,7 +5,7 @@ import functools
 
 import numpy as np
 import pytest
-from layer_rows import ROWS
+from layers.layer_rows import ROWS
 from textnet import feed, run
 
 from caffelite.devices import open_device

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 import textnet
-from layer_row import FILL
+from layers.layer_row import FILL
 from textnet import assert_slope, bind, feed, forward, mistaken, over, run, wrong
 
 T, N, K, D = 5, 3, 4, 2

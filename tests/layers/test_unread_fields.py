@@ -1,8 +1,8 @@
 """Fields that a layer does not read are named, with the place where they belong; those that it reads are not."""
 
 import pytest
-from layer_row import Source
-from layer_rows import ROWS
+from layers.layer_row import Source
+from layers.layer_rows import ROWS
 from textnet import build, inputs, layer
 
 from caffelite.layers.base.unread_fields import without_effect

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from textnet import bind, layer, wired
 
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU
@@ -34,3 +35,10 @@ def test_chunks_compute_what_the_whole_does(monkeypatch, groups):
     assert (count, chunks) == (1, 5)
     for actual, expected in zip(divided, whole, strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_files_of_opencl_caffe():
+    text = wired("MemoryData", "", "x", "dim: 1 dim: 2 dim: 4 dim: 6 dim: 6")
+    text += layer("Pooling", "x", body="kernel_size: 1 kernel_size: 2 kernel_size: 3 pad: 0")
+    net = bind(text, keep=True)
+    assert net.blobs["x"].shape == (1, 2, 4, 6, 6) and net.blobs["y"].shape == (1, 2, 4, 5, 4)

@@ -1,0 +1,11 @@
+"""ONNX: layers of this family."""
+
+from export.exported_nets import exports
+
+test_layers = exports(
+    {
+        "grn": 'type: "GRN" grn_param { bias: 0.5 }',
+        "sums of channels": 'type: "Sum" sum_param { num_component: 2 }',
+        "dropout of channels": 'type: "SpatialDropout"',
+    }
+)
