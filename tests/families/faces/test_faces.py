@@ -246,5 +246,5 @@ def test_a_fixed_gradient_of_a_norm_is_not_divided(rng):
 
 
 test_mistakes_of_large_margins = mistaken(
-    wrong("LargeMarginInnerProduct", "", "num_output must be positive", (4, 2), (4,), tops="y l")
+    wrong("LargeMarginInnerProduct", "", "num_output must be positive", (4, 2), (4,), at="layer", tops="y l")
 )

@@ -226,6 +226,6 @@ def test_scipy_reads_mat_files(rng):
 
 test_mistakes_of_unpooling = mistaken(
     wrong("Unpooling", "kernel_size: 2 unpool: @AVE", "not supported", *[(1, 1, 2, 2)] * 2),
-    wrong("Unpooling", "", "kernel_size must be at least 1", *[(1, 1, 2, 2)] * 2),
+    wrong("Unpooling", "", "kernel_size must be at least 1", *[(1, 1, 2, 2)] * 2, at="layer"),
     wrong("Unpooling", "kernel_size: 2", "does not fit", (1, 1, 2, 2), (1, 1, 2, 1), at=1),
 )

@@ -29,4 +29,6 @@ def test_eval_detection_gives_the_mean_average_precision():
     assert actual == pytest.approx([1 / 3])
 
 
-test_mistakes_of_eval_detection = mistaken(wrong("EvalDetection", "", "bad biases", (1, 16, 3, 3), (1, 1, 2, 8)))
+test_mistakes_of_eval_detection = mistaken(
+    wrong("EvalDetection", "", "bad biases", (1, 16, 3, 3), (1, 1, 2, 8), at="layer")
+)
