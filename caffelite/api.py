@@ -22,6 +22,7 @@ from .deploy.detect import LEAST_SCORE, Detection, Detector, detects
 from .deploy.preprocessing import Preparation
 from .deploy.read import Reader, Reading, reads
 from .errors import CaffeliteError
+from .fork import option
 from .layers.base import unknown_types
 from .net import net as nets
 from .pycaffe import net as pycaffe_net, solver as pycaffe_solver
@@ -57,8 +58,9 @@ class Net(pycaffe_net.Net):
     model: a prototxt. weights: a caffemodel to copy from, by layer name; default: the file named by deploy_param.
     phase: TEST (default) or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model,
     weights, TEST)``. gpu: a GPU's number, or None for the CPU. level, stages: for rules of the prototxt.
-    force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts forward passes; it
-    keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``: which layers the weights
+    fork: the folder of a fork of Caffe, whose schema and layers this process uses from then on; default:
+    CAFFELITE_FORK. force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts
+    forward passes; it keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``: which layers the weights
     matched, see ``copy_from``; None before any are copied. Errors: CaffeliteError for every mistake in the files;
     weights that are missing or without a layer of this net; what a Python layer raises.
     """
@@ -79,8 +81,10 @@ class Net(pycaffe_net.Net):
         stages: Sequence[str] = (),
         force_backward: bool = False,
         seed: int = 0,
+        fork: str | Path | None = None,
     ):
         weights, phase = _weights_and_phase(arguments, weights, phase)
+        option.use(fork)
         document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
         if force_backward:
             document.message.force_backward = True
@@ -205,13 +209,21 @@ class Solver(pycaffe_solver.Solver):
     """A solver to step through, with all that pycaffe's has.
 
     path: a solver prototxt. gpu: a GPU's number, or None for the CPU. resume: a solverstate to resume from; without,
-    training starts from the weights that the solver names. ``net.blobs`` and those of ``test_nets`` keep their values
-    after a pass, as those of a `Net` do.
+    training starts from the weights that the solver names. fork: as for a `Net`. ``net.blobs`` and those of
+    ``test_nets`` keep their values after a pass, as those of a `Net` do.
     """
 
     net_class = Net
 
-    def __init__(self, path: str | Path, *, gpu: int | None = None, resume: str | Path | None = None):
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        gpu: int | None = None,
+        resume: str | Path | None = None,
+        fork: str | Path | None = None,
+    ):
+        option.use(fork)
         config = RunConfig(str(path))
         self._open(config, read_solver(config), devices.open_device(gpu), str(resume) if resume else None)
 

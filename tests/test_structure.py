@@ -41,14 +41,15 @@ ARROWS = {
     "detection": LANGUAGE + "prototxt",
     "layers": LANGUAGE + "user_modules prototxt weights devices detection",
     "net": LANGUAGE + "weights devices layers",
+    "fork": LANGUAGE + "prototxt weights devices layers",
     "parallel": "errors system devices",
     "planner": LANGUAGE + "devices layers net parallel",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",
-    "training": LANGUAGE + "stored prototxt weights devices detection layers net parallel planner data",
+    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork parallel planner data",
     "inspection": LANGUAGE + "user_modules prototxt charts devices layers net parallel planner data training",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE
-    + "progress stored user_modules prototxt weights charts devices layers net parallel planner data training "
+    + "progress stored user_modules prototxt weights charts devices layers net fork parallel planner data training "
     "inspection",
     "deploy": LANGUAGE + "prototxt detection layers net data",
     "report": LANGUAGE + "stored prototxt charts detection layers net data training",
@@ -64,10 +65,10 @@ ARROWS = {
     + "__version__ stored user_modules prototxt weights devices layers net data training inspection zoo runs "
     "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
-    + "__version__ progress user_modules prototxt weights devices detection layers net parallel planner data "
+    + "__version__ progress user_modules prototxt weights devices detection layers net fork parallel planner data "
     "training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
-    "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net data training inspection runs",
-    "api": LANGUAGE + "user_modules prototxt devices layers net training zoo runs deploy pycaffe",
+    "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
+    "api": LANGUAGE + "user_modules prototxt devices layers net fork training zoo runs deploy pycaffe",
     "__main__": "errors user_modules cli",
 }
 ARROWS = {name: set(row.split()) for name, row in ARROWS.items()}

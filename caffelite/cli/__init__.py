@@ -6,7 +6,8 @@ import keyword
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 try:
     import click
@@ -104,6 +105,16 @@ def main(arguments: list[str] | None = None) -> None:
         _run(arguments)
 
 
+@contextmanager
+def _without_fork() -> Iterator[None]:
+    """A process that goes on after the command uses no fork of it."""
+    try:
+        yield
+    finally:
+        if option := sys.modules.get("caffelite.fork.option"):
+            option.leave()
+
+
 def _run(arguments: list[str] | None) -> None:
     _open_streams()
     _complete_one_dash()
@@ -113,7 +124,7 @@ def _run(arguments: list[str] | None) -> None:
             user_modules.leave_current_folder()
         _check_arguments(words)
         own, level = glog.split(words)
-        with user_modules.forbidden(), glog.logging_from(level):
+        with user_modules.forbidden(), _without_fork(), glog.logging_from(level):
             if TERMS_VARIABLE in os.environ:
                 from ..runs import limits
 

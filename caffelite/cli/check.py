@@ -15,7 +15,7 @@ from .output import say
 @click.command(short_help="Find the mistakes in nets and solvers")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.shape
-@options.python_if_asked
+@options.code_if_asked
 @options.state
 @click.option("--strict", is_flag=True, help="Exit with status 1 for lint too.")
 @options.as_json

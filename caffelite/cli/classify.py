@@ -101,7 +101,7 @@ _preparation = options.together(
 )
 @options.set_layers
 @options.gpu
-@options.python
+@options.code
 @options.as_json
 def classify(
     images,

@@ -22,8 +22,13 @@ ACTIONS = ("pause", "resume", "snapshot", "kill", "note", "clone")  # those of c
     help="With resume: file with layers of your own, or folder of them and of the modules of Python layers; "
     "repeatable. Those that the run's records name are not used.",
 )
+@click.option(
+    "--fork",
+    metavar="DIR",
+    help="With resume: folder of the fork whose layers the run needs. The one that the run's records name is not used.",
+)
 @click.option("--to", metavar="DIR", type=click.Path(path_type=Path), help="With clone: the new folder.")
-def control(action, folders, tags, untag, text, python, to) -> None:
+def control(action, folders, tags, untag, text, python, fork, to) -> None:
     """Controls the runs of run folders, however they were started on this machine.
 
     pause requests a snapshot and the end of the run; resume continues from the newest snapshot, as a job of the queue
@@ -43,8 +48,8 @@ def control(action, folders, tags, untag, text, python, to) -> None:
 
     if action != "note" and (tags or untag or text is not None):
         raise click.UsageError("-tag, -untag and -text go with note")
-    if python and action != "resume":
-        raise click.UsageError("-python goes with resume")
+    if (python or fork) and action != "resume":
+        raise click.UsageError(f"-{'python' if python else 'fork'} goes with resume")
     if to and (action != "clone" or len(folders) > 1):
         raise click.UsageError("-to goes with clone and one run")
     for folder in folders:
@@ -54,4 +59,4 @@ def control(action, folders, tags, untag, text, python, to) -> None:
         elif action == "clone":
             say(f"wrote {control.clone(folder, to or control.free_folder(folder))}")
         else:
-            say(act(folder, action, python=python))
+            say(act(folder, action, python=python, fork=fork))

@@ -49,7 +49,7 @@ log = logging.getLogger("caffelite")
 )
 @options.shape
 @options.gpu
-@options.python_if_asked
+@options.code_if_asked
 @options.rules
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, force) -> None:

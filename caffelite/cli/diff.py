@@ -12,7 +12,7 @@ from .output import say
 @click.argument("a")
 @click.argument("b")
 @options.shape
-@options.python_if_asked
+@options.code_if_asked
 @options.state
 @options.as_json
 def diff(a, b, shape, phase, level, stage, as_json) -> None:

@@ -18,7 +18,7 @@ log = logging.getLogger("caffelite")
 @options.shape
 @click.option("--free_size", is_flag=True, help="Leave height and width of images open too.")
 @options.gpu
-@options.python_if_asked
+@options.code_if_asked
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.

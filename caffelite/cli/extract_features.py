@@ -23,7 +23,7 @@ log = logging.getLogger("caffelite")
 @click.argument("mode", metavar="[CPU|GPU]", required=False, type=click.Choice(["CPU", "GPU"], case_sensitive=False))
 @click.argument("device_id", metavar="[DEVICE_ID]", required=False, type=options.Whole(min=0), default=0)
 @options.gpu
-@options.python
+@options.code
 @options.rules
 @click.option("--force", is_flag=True, help="Replace existing files.")
 def extract_features(caffemodel, model, blobs, names, batches, kind, mode, device_id, gpu, level, stage, force) -> None:

@@ -13,7 +13,7 @@ from .output import say
 @options.field_option("solver")
 @options.gpu
 @options.precision_option
-@options.python_if_asked
+@options.code_if_asked
 @options.set_fields
 @click.option(
     "--memory",

@@ -11,7 +11,7 @@ from .output import say
 @click.command("find_lr", short_help="Find a learning rate")
 @options.field_option("solver")
 @options.gpu
-@options.python
+@options.code
 @options.weights
 @options.set_fields
 @options.number_option("--from", "low", help="The first learning rate.", kind=POSITIVE, default=1e-6, metavar="RATE")

@@ -363,8 +363,33 @@ def _python(runs: bool) -> Callable:
     )
 
 
-python = _python(runs=True)
-python_if_asked = _python(runs=False)
+def fork(command: Callable) -> Callable:
+    """-fork DIR and -fork_layers: whose schema and layers the command uses."""
+
+    def use(context, option, value: str | None) -> None:
+        context.meta[option.name] = value
+        if all(name in context.meta for name in FORK_FIELDS):  # each of them calls this
+            from ..fork import option as forks
+
+            forks.use(*(context.meta[name] for name in FORK_FIELDS))
+
+    for name in reversed(FORK_FIELDS):
+        command = field_option(name, callback=use, expose_value=False, is_eager=True)(command)
+    return command
+
+
+def code(command: Callable) -> Callable:
+    """-python and -fork: the code of layers that a command runs."""
+    return python_only(fork(command))
+
+
+def code_if_asked(command: Callable) -> Callable:
+    """The same of commands that run no net."""
+    return _python(runs=False)(fork(command))
+
+
+FORK_FIELDS = ("fork", "fork_layers")
+python_only = _python(runs=True)
 
 
 def rules(command: Callable) -> Callable:
@@ -378,8 +403,8 @@ def state(command: Callable) -> Callable:
 
 
 def inspected(command: Callable) -> Callable:
-    """The options of commands that build a net without its data: -shape, -python, -set, -phase, -level and -stage."""
-    return shape(python_if_asked(set_fields(state(command))))
+    """The options of commands that build a net without its data: -shape, -python, -fork, -set, and ``state``."""
+    return shape(code_if_asked(set_fields(state(command))))
 
 
 def run_options(names: Collection[str] = tuple(FIELDS)) -> Callable:
@@ -389,11 +414,14 @@ def run_options(names: Collection[str] = tuple(FIELDS)) -> Callable:
         @functools.wraps(command)
         def call(*arguments: Any, **values: Any) -> Any:
             run = {name: values.pop(name) for name in names if name in values}
-            run["python_folders"] = tuple(map(str, click.get_current_context().meta["python_folders"]))
+            meta = click.get_current_context().meta
+            run["python_folders"] = tuple(map(str, meta["python_folders"]))
+            run |= {name: meta[name] for name in FORK_FIELDS}
             return command(*arguments, run=run, **values)
 
         for name in reversed([*names]):
-            call = (python if name == "python_folders" else field_option(name))(call)
+            if name not in FORK_FIELDS:
+                call = (code if name == "python_folders" else field_option(name))(call)
         return call
 
     return decorate

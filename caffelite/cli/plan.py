@@ -147,7 +147,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     help="Number of processes, one for each GPU or CPU core.",
 )
 @options.gpu
-@options.python_if_asked
+@options.code_if_asked
 @click.option(
     "--bandwidth",
     type=POSITIVE,

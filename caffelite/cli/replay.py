@@ -13,7 +13,7 @@ from .output import say
 @click.command(short_help="Repeat the iteration that ended a run")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
-@options.python
+@options.code
 @click.option("--all", "everything", is_flag=True, help="Continue after the first array that is not finite.")
 @options.as_json
 def replay(folder, gpu, everything, as_json) -> None:

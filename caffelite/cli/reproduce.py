@@ -13,7 +13,7 @@ from .output import say
 @click.command(short_help="Repeat a recorded run and compare")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
-@options.python
+@options.code
 @options.iterations("Compare N iterations. Default: all recorded ones.")
 def reproduce(folder, gpu, iterations) -> None:
     """Repeats a recorded run, and reports the first iteration whose loss or test score is not equal to the last bit.

@@ -17,7 +17,7 @@ from .output import say
 )
 @click.option("--forecast", is_flag=True, help="Add the time of the run on this CPU, within a factor of two or three.")
 @options.shape
-@options.python_if_asked
+@options.code_if_asked
 @options.set_fields
 @options.as_json
 def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_json) -> None:

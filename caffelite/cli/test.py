@@ -18,7 +18,7 @@ log = logging.getLogger("caffelite")
 @options.model
 @options.weights
 @options.gpu
-@options.python
+@options.code
 @options.running
 @options.iterations("Batches to test, at most as many as contain each sample once. Default: 50; with -report all.")
 @click.option(

@@ -22,7 +22,7 @@ ROUNDS = 5
 @click.command(short_help="Time each layer of a net")
 @options.model
 @options.gpu
-@options.python
+@options.code
 @options.running_all
 @options.iterations("Passes to time.", 50)
 @options.shape

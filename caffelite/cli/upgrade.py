@@ -25,7 +25,7 @@ TEXTS = (".prototxt", ".pt", ".pbtxt", ".txt")  # suffixes of text
     help="Leave out fields that BVLC Caffe does not have, such as placement, so that its parser accepts the file.",
 )
 @click.option("--force", is_flag=True, help="Replace OUT where it exists.")
-@options.python_if_asked
+@options.code_if_asked
 def upgrade(old: str, new: Path, plain: bool, force: bool) -> None:
     """Writes a net, a solver or a caffemodel IN of an old Caffe in the modern form to OUT.
 

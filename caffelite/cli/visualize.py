@@ -56,7 +56,7 @@ def _deploy_net(command: Callable) -> Callable:
     def call(*arguments: Any, model: str, weights: tuple[str, ...], gpu: str | None, **others: Any) -> None:
         command(*arguments, net=functools.partial(_open, model, weights, gpu), **others)
 
-    return options.deploy_net(_weights(options.gpu(options.python(call))))
+    return options.deploy_net(_weights(options.gpu(options.code(call))))
 
 
 @visualize.command(short_help="The filters of a layer")
@@ -193,7 +193,7 @@ def gradcam(
 @options.file_option("--labels", help="Names of the classes, one on each line.")
 @options.count_option("--seed", help="The seed of t-SNE.", default=0, least=0)
 @options.gpu
-@options.python
+@options.code
 @options.set_layers
 @options.rules
 @options.phase

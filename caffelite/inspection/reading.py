@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from .. import caffelite_pb2 as pb, file_types, inputs, prototxt
 from ..errors import CaffeliteError, Details, Locator, Mistakes, Where, quoted
 from ..layers.base import unknown_types
-from ..prototxt import forks
+from ..prototxt import foreign, forks
 from ..prototxt.textformat import Reader
 from ..prototxt.upgrade import upgrade_net, upgrade_solver
 
@@ -75,36 +75,35 @@ def read(
         text = _text(path)
     except (OSError, ValueError, CaffeliteError):
         return _binary(path, findings, named_at)
-    reader, message = _nearest(text, str(path), tuple(kinds))
+    reader, message, kind = _nearest(text, str(path), tuple(kinds))
     if prototxt.is_label_map(reader):
         findings.add("mistake", prototxt.label_map(str(path), named_at))
         return None
-    if len(kinds) == 1 and (other := prototxt.mistaken(reader, type(message))):
+    if len(kinds) == 1 and (other := prototxt.mistaken(reader, kind)):
         findings.add("mistake", prototxt.other_kind(str(path), other, named_at))
         return None
     unknown_types.tolerate(message, reader)
     findings.run(reader.raise_any)
     for (holder, name), positions in reader.fork_fields.items():
-        kind = "lint" if name in forks.ROUNDS else "note"
+        weight = "lint" if name in forks.ROUNDS else "note"
         for position in positions:
-            findings.say(kind, forks.ignored(holder, name), Where(str(path), *position))
+            findings.say(weight, forks.ignored(holder, name), Where(str(path), *position))
     suspects = set(re.findall(r'"(\w+)"', " ".join(str(mistake) for _, mistake in reader.mistakes)))
-    return _modern(
-        Reading(message, Locator(str(path), reader.positions), [position for position, _ in reader.mistakes], suspects),
-        findings,
-    )
+    locate, broken = Locator(str(path), reader.positions), [position for position, _ in reader.mistakes]
+    own = findings.run(foreign.native, message, kind, locate)
+    return own and _modern(Reading(own, locate, broken, suspects), findings)
 
 
-def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Reader, Message]:
+def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Reader, Message, type[Message]]:
     """The text read as the kind of which it has most fields; if equal, the one with fewer mistakes."""
     readers = []
     for kind in kinds:
-        reader, message = Reader(text, path), kind()
+        reader, message = Reader(text, path), foreign.empty(kind)
         reader.block(message, (), None)
         if not reader.mistakes:
-            return reader, message
-        readers.append((reader, message))
-    return min(readers, key=lambda pair: (-pair[0].known, len(pair[0].mistakes)))
+            return reader, message, kind
+        readers.append((reader, message, kind))
+    return min(readers, key=lambda read: (-read[0].known, len(read[0].mistakes)))
 
 
 def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
@@ -115,7 +114,7 @@ def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
     """
 
     def tolerate(message: Message, reader: Reader) -> None:
-        if not isinstance(message, pb.NetParameter) or not (message.layer or message.layers):
+        if message.DESCRIPTOR.name != pb.NetParameter.DESCRIPTOR.name or not (message.layer or message.layers):
             return
         dropped = reader.drop_unknown(lambda _: True)
         ignored.extend(one.error for one in dropped if not unknown_types.in_unknown_type(message, one))

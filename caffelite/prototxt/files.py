@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError, Message
 
 from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, Locator, Where, did_you_mean, quoted
-from . import forks
+from . import foreign, forks
 from .textformat import Reader, shown, without_strange_comments
 from .upgrade import upgrade_net, upgrade_solver
 
@@ -101,7 +101,8 @@ def read_message(
     file_types.refuse(data, path)
     if re.search(rb"[\0-\x08\x0e-\x1f]", data) and message_type is pb.NetParameter:
         try:
-            message = message_type.FromString(data)
+            schema = foreign.current
+            message = schema.from_bytes(data, message_type, file) if schema else message_type.FromString(data)
             if message.ListFields():
                 inputs.check_text(message)
                 return Document(message, Locator(file))
@@ -135,7 +136,7 @@ def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate
     surrogate = re.search("[\ud800-\udfff]", text)
     if surrogate:  # no file holds one
         raise Where(file, *place(text, surrogate.start())).error(f"unexpected character {shown(surrogate.group())}")
-    message = message_type()
+    message = foreign.empty(message_type)
     reader = Reader(text, file)
     reader.block(message, (), None)
     if reader.mistakes and tolerate:
@@ -144,16 +145,18 @@ def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate
     for (holder, field), positions in reader.fork_fields.items():
         more = f" ({len(positions)} times in this file)" if len(positions) > 1 else ""
         say_once(f"{Where(file, *positions[0])}: {forks.ignored(holder, field)}{more}")
-    return Document(message, Locator(file, reader.positions))
+    locate = Locator(file, reader.positions)
+    return Document(foreign.native(message, message_type, locate), locate)
 
 
 def mistaken(reader: Reader, message_type: type[Message]) -> type[Message] | None:
     """The type of the text, net or solver, if it was read as the other one and has more fields of this one."""
-    other = {pb.NetParameter: pb.SolverParameter, pb.SolverParameter: pb.NetParameter}.get(message_type)
+    kinds = {"NetParameter": pb.SolverParameter, "SolverParameter": pb.NetParameter}
+    other = kinds.get(message_type.DESCRIPTOR.name)
     if other is None or not reader.unknowns:
         return None
     second = Reader(reader.text, reader.file)
-    second.block(other(), (), None)
+    second.block(foreign.empty(other), (), None)
     return other if second.known > reader.known else None
 
 
@@ -185,7 +188,7 @@ def label_map(file: str, named_at: Where | None = None) -> CaffeliteError:
 
 def write(message: Message) -> str:
     """The message as prototxt; floats in the fewest digits that give the same 32 bits again."""
-    return text_format.MessageToString(message, as_utf8=True)
+    return text_format.MessageToString(foreign.text_form(message), as_utf8=True)
 
 
 def resolve(path: str, locate: Locator) -> Path:

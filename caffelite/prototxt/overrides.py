@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Mistakes, Where, did_you_mean, moved_paths
-from . import Document, say_once
+from . import Document, foreign, say_once
 from .textformat import Reader
 from .textformat.values import fields_of, meant
 
@@ -107,8 +107,9 @@ class Overrides:
         """A copy of a document with fields set: (text, path, where the path begins)."""
         if not changes:
             return document
-        message, options, mistakes = type(document.message)(), {}, Collector()
-        message.CopyFrom(document.message)
+        kind, options, mistakes = type(document.message), {}, Collector()
+        message: Any = foreign.empty(kind)
+        message.CopyFrom(foreign.text_form(document.message))
         for text, path, start in changes:
             target = message.layer[start[1]] if start else message
             try:
@@ -118,8 +119,9 @@ class Overrides:
                     what = f"-set {text}: {one.what}"
                     mistakes.add(CaffeliteError(what, expected=one.expected, found=one.found, remedy=one.remedy))
         mistakes.raise_any()
-        locate = document.locate
-        return Document(message, OptionLocator(locate.file, locate.positions, locate._prefix, options))
+        old = document.locate
+        locate = OptionLocator(old.file, old.positions, old._prefix, options)
+        return Document(foreign.native(message, kind, locate), locate)
 
 
 def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:

@@ -204,6 +204,8 @@ class _Upgrade:
                 getattr(new, name).extend(value)
             elif name != "layer":
                 self.set_field(value, new, V1_FIELDS.get(name, name), (*at, name), to)
+        if old.HasField("fork") and not new.type:
+            new.type = old.fork.type
         self.transform(new, at, to)
 
     def crop(self, i: int) -> None:
@@ -323,7 +325,7 @@ class _Upgrade:
                 if parts:
                     layer.batch_norm_param.stats_batch_size = parts
                     self.moves["layer", i, "batch_norm_param", "stats_batch_size"] = ("bn_stats_batch_size",)
-            if layer.type not in schema.users:
+            if layer.type not in schema.users and not layer.HasField("fork"):
                 self.fork(i, layer)
             self.rates(i, layer)
             self.of_2014(i, layer)

@@ -18,6 +18,7 @@ from .. import prototxt, weights
 from ..devices.exclusive import Forked
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Mistakes, did_you_mean
+from ..fork.option import use as use_fork
 from ..layers.base import unknown_types
 from ..layers.data import DummyData, MemoryData
 from ..layers.python import Python, UserLayer
@@ -176,7 +177,8 @@ class Net(NetStructure, InThreads):
     """A net whose blobs and parameters are arrays, and which runs forward and backward, also over some of its layers.
 
     ``Net(file, phase, level=0, stages=None, weights=None)`` or ``Net(file, weights, phase)``. file: a prototxt; phase:
-    TRAIN or TEST; level, stages: for the rules of the prototxt; weights: a caffemodel, binary or HDF5. Without weights
+    TRAIN or TEST; fork: a folder of a fork of Caffe, whose schema and layers the process uses from then on, by default
+    CAFFELITE_FORK; level, stages: for the rules of the prototxt; weights: a caffemodel, binary or HDF5. Without weights
     the file that ``deploy_param`` names is loaded.
 
     ``blobs`` and ``params`` (a list of blobs a layer) are by name, in the order of the layers; ``inputs`` and
@@ -197,7 +199,9 @@ class Net(NetStructure, InThreads):
         level: int | None = None,
         stages: Sequence[str] | None = None,
         weights: str | os.PathLike[str] | None = None,
+        fork: str | os.PathLike[str] | None = None,
     ):
+        use_fork(fork)
         options = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
         document = prototxt.read_net(os.fspath(network_file), tolerate=unknown_types.tolerate)
         self._open(document, modes.open_device, modes.next_seed(), **{**options, "level": options["level"] or 0})

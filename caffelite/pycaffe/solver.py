@@ -8,6 +8,7 @@ from pathlib import Path
 from .. import prototxt
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
+from ..fork.option import use as use_fork
 from ..runs.config import RunConfig
 from ..runs.open_net import load_initial_weights, open_trainer, read_solver
 from ..training.hooks.hook import Hook
@@ -66,7 +67,8 @@ class _Open:
 
 
 class Solver:
-    """A solver to step through. file: a solver prototxt; its type counts only for ``get_solver``.
+    """A solver to step through. file: a solver prototxt; its type counts only for ``get_solver``. fork: as
+    for a ``Net``.
 
     ``net``, ``test_nets``: nets whose blobs keep their values; ``iter``: iterations done; ``param``: fields of the
     solver; ``lr``: the rate of the next iteration. Errors: every mistake in the files; what a Python layer raises.
@@ -75,7 +77,8 @@ class Solver:
     kind = ""  # of the update rule; empty: as the file says
     net_class: type[Net] = Net
 
-    def __init__(self, solver_file: str | os.PathLike[str]):
+    def __init__(self, solver_file: str | os.PathLike[str], fork: str | os.PathLike[str] | None = None):
+        use_fork(fork)
         config = RunConfig(os.fspath(solver_file))
         self._open(config, read_solver(config), modes.open_device())
 
@@ -217,8 +220,10 @@ _CLASSES: dict[str, type[Solver]] = {
 }
 
 
-def get_solver(solver_file: str | os.PathLike[str]) -> Solver:
-    """The solver of a prototxt, of the class that its type names, or ``Solver`` for types that pycaffe lacks."""
+def get_solver(solver_file: str | os.PathLike[str], fork: str | os.PathLike[str] | None = None) -> Solver:
+    """The solver of a prototxt, of the class that its type names, or ``Solver`` for types that pycaffe lacks.
+    fork: as for a ``Net``."""
+    use_fork(fork)
     config = RunConfig(os.fspath(solver_file))
     document = read_solver(config)
     chosen: type[Solver] = _CLASSES.get(rule_name(document.message, document.locate), Solver)

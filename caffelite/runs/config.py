@@ -80,6 +80,18 @@ class RunConfig:
         metavar="PATH",
         repeated=True,
     )
+    fork: str | None = _option(
+        "--fork",
+        "Folder with the sources of a fork of Caffe: nets are read by its schema, and layers that caffelite lacks are "
+        "compiled from it and run. Default: CAFFELITE_FORK.",
+        metavar="DIR",
+    )
+    fork_layers: str | None = _option(
+        "--fork_layers",
+        "Which layers the fork's code runs: missing, those that caffelite lacks; changed, also those of types that the "
+        "fork changed; all that it has. Default: missing.",
+        choices=("missing", "changed", "all"),
+    )
     precision: str | None = _option(
         "--precision",
         "Number type of the products in convolutions and large inner products: float32, TF32 (GPU), fp16 (GPU) or "

@@ -35,9 +35,9 @@ def offered(state: str) -> tuple[str, ...]:
     return ("resume",) if state in RESUMABLE else ()
 
 
-def command(folder: str | Path, action: str, python: Sequence[str] = ()) -> str:
+def command(folder: str | Path, action: str, python: Sequence[str] = (), fork: str | None = None) -> str:
     """The command line of an action, as a shell takes it."""
-    code = [word for path in python for word in ("-python", path)]
+    code = [word for path in python for word in ("-python", path)] + (["-fork", fork] if fork else [])
     return shlex.join(["caffelite", "control", action, str(folder), *code])
 
 
@@ -116,12 +116,12 @@ def _unknown_process(folder: Path) -> CaffeliteError:
     return CaffeliteError(f"the process of {folder} is not known", expected="a process of this user on this machine")
 
 
-def continuation(folder: Path, python: Sequence[str] = ()) -> tuple[RunConfig, Path]:
+def continuation(folder: Path, python: Sequence[str] = (), fork: str | None = None) -> tuple[RunConfig, Path]:
     """The configuration that continues a run from its newest sound snapshot, and its working directory.
 
     python: files and folders of the user's own layers. Those that the run's records name are not used: somebody else
-    may have written them. Errors: the run runs, waits or is finished; there is no sound snapshot; the run had
-    ``python``, and none is given.
+    may have written them. fork: the folder of a fork, likewise. Errors: the run runs, waits or is finished; there is no
+    sound snapshot; the run had ``python`` or ``fork``, and none is given.
     """
     status = registry.read(folder)
     if status.state not in RESUMABLE:
@@ -137,21 +137,27 @@ def continuation(folder: Path, python: Sequence[str] = ()) -> tuple[RunConfig, P
         what, found = f"{folder} was trained with code that its records name", " ".join(map(printable, named))
         remedy = f"if you trust that code: {command(folder, 'resume', named)}"
         raise CaffeliteError(what, expected="-python, which names the code", found=found, remedy=remedy)
+    if config.fork and not fork:
+        named = os.path.abspath(directory / config.fork)
+        what, found = f"{folder} was trained with a fork's layers that its records name", printable(named)
+        remedy = f"if you trust that code: {command(folder, 'resume', python, named)}"
+        raise CaffeliteError(what, expected="-fork, which names the code", found=found, remedy=remedy)
     default = Path(f"{snapshots.prefix(folder)}_run")
     record = None if default == folder.resolve() else str(folder.resolve())
     given = tuple(os.path.abspath(path) for path in python)
     changes: dict[str, Any] = {"snapshot": str(state), "resume": False, "weights": (), "record": record}
+    changes["fork"] = os.path.abspath(fork) if fork else None
     return dataclasses.replace(config, **changes, python_folders=given), directory
 
 
-def resume(folder: Path, python: Sequence[str] = ()) -> str:
+def resume(folder: Path, python: Sequence[str] = (), fork: str | None = None) -> str:
     """Starts a process, in a session of its own, that continues a run; returns when it has locked the folder, or after
     PATIENCE seconds.
 
     What it prints goes to resume.txt. python: as for ``continuation``. Errors: as for it; the process ended, with its
     last line.
     """
-    config, directory = continuation(folder, python)
+    config, directory = continuation(folder, python, fork)
     output = folder / files.RESUMED
     try:
         os.stat(directory / "")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .. import parallel, user_modules
 from ..data.repeated import Repeated
 from ..errors import CaffeliteError
+from ..fork import option
 from ..inspection import memory
 from ..layers.base.extension_files import load_permitted
 from ..parallel.transports import star
@@ -70,6 +71,7 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
     started = time.monotonic()
     user_modules.permit(config.python_folders)
     load_permitted()
+    option.use(config.fork, config.fork_layers)
     if config.data_threads:
         from ..data import set_workers
 

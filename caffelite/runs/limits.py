@@ -27,6 +27,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb, inputs, roots as root_folders, stored, user_modules
 from ..errors import CaffeliteError, Locator, printable
+from ..fork import option
 from ..inspection.reading import Findings, read
 from ..layers import REGISTRY
 from ..layers.data import Feed
@@ -305,9 +306,11 @@ def refuse_command(bounds: Bounds, words: Sequence[str], directory: Path) -> Non
     """
     if bounds.unlimited or not words:
         return
-    if not bounds.python and option_values(words, "python"):
-        remedy = "start the server with -allow_python, or the job with caffelite queue run"
-        raise CaffeliteError("this server imports no modules", found="-python", remedy=remedy)
+    for name in ("python", "fork"):
+        if not bounds.python and option_values(words, name):
+            remedy = "start the server with -allow_python, or the job with caffelite queue run"
+            what = "this server imports no modules" if name == "python" else "this server runs no code of a fork"
+            raise CaffeliteError(what, found=f"-{name}", remedy=remedy)
     overrides = Overrides(option_values(words, "set") if words[0] != "sweep" else ())  # trials are held as they start
     for text in _paths(words):
         if "/" not in text and not os.path.lexists(directory / text):
@@ -464,6 +467,7 @@ def apply_terms(words: Sequence[str]) -> None:
     bounds.confine()
     if not bounds.python:
         user_modules.refuse()
+        option.refuse()
     refuse_command(bounds, words, Path.cwd())
 
 

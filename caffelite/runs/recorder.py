@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import inputs, prototxt, roots
 from ..errors import CaffeliteError
+from ..fork import option
 from ..layers.base.detection_base import DetectionJudge
 from ..system import usable_cores
 from ..training.hooks.hook import Hook, Outputs
@@ -236,6 +237,7 @@ class Recorder(Hook):
             "process": os.getpid(),
             "locked": bool(self._lock and self._lock.works),
             "versions": software,
+            **({"fork": fork.record()} if (fork := option.current()) else {}),
         }
 
     def _seconds(self) -> float:

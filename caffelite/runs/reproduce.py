@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import prototxt, stored
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, quoted
+from ..fork import option
 from ..training import Requests, Trainer
 from ..training.checkpoint import snapshot
 from ..training.hooks.hook import Hook
@@ -27,6 +28,7 @@ log = logging.getLogger("caffelite")
 # Of the session that is repeated.
 _SESSION = {"processes": int, "iteration": int, "folder": str}
 _OPTIONAL = {"versions": {str: str}, "snapshot": str, "resumed_run": str, "weights": [str], "algorithms": [str]}
+_OPTIONAL["fork"] = {"path": str, "layers": str, "proto": str, "sources": str}
 
 
 def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = None) -> tuple[Comparison, int]:
@@ -42,9 +44,26 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
     for package, version in session.get("versions", {}).items():
         if package not in ("python", "system") and (now := version_of(package)) != version:
             log.warning("%s is %s now, was %s", package, now or "not installed", version)
+    _check_fork(session, folder)
     folder = folder.resolve()
     with chdir(session["folder"] if os.path.isdir(session["folder"]) else "."):
         return _repeat(folder, session, gpu, iterations)
+
+
+def _check_fork(session: dict, folder: Path) -> None:
+    """Errors: the run had a fork and this process has none, or the reverse, or other files."""
+    recorded, fork = session.get("fork"), option.current()
+    now = fork.record() if fork else None
+    if recorded and not now:
+        what = f"{folder} was trained with layers of the fork in {recorded.get('path')}"
+        raise CaffeliteError(what, remedy=f"if you trust that code: -fork {quoted(recorded.get('path', 'DIR'))}")
+    if now and not recorded:
+        raise CaffeliteError(
+            f"{folder} was trained without a fork", found=f"-fork {now['path']}", remedy="leave it out"
+        )
+    for name in ("layers", "proto", "sources") if recorded and now else ():
+        if recorded.get(name) != now[name]:
+            log.warning("the fork's %s differ: %s now, %s then", name, now[name], recorded.get(name))
 
 
 def _repeat(folder: Path, session: dict, gpu: str | None, iterations: int | None) -> tuple[Comparison, int]:

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, quoted
-from . import hdf5
+from . import hdf5, layout
 from .named import of_same_run
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -115,49 +115,47 @@ def _streamed(blob: Blob) -> StreamedBlob:
     return StreamedBlob(data.shape, [data], diff or None)
 
 
-def _blob_fields(blob: StreamedBlob) -> Iterator[tuple[bytes, Iterable[np.ndarray]]]:
+def _blob_fields(blob: StreamedBlob, form: layout.Layout) -> Iterator[tuple[bytes, Iterable[np.ndarray]]]:
     """The bytes before each field's values, and the values."""
-    start = field_bytes(7, pb.BlobShape(dim=blob.shape).SerializeToString())
     size = varint_bytes(4 * math.prod(blob.shape))
-    yield start + tag_bytes(5, LENGTH) + size, blob.data
+    yield form.shape(blob.shape) + tag_bytes(form.data, LENGTH) + size, blob.data
     if blob.diff is not None:
-        yield tag_bytes(6, LENGTH) + size, blob.diff
+        yield tag_bytes(form.diff, LENGTH) + size, blob.diff
 
 
-def blob_chunks(blob: StreamedBlob) -> Iterator[Chunk]:
+def blob_chunks(blob: StreamedBlob, form: layout.Layout = layout.CAFFE) -> Iterator[Chunk]:
     """A BlobProto in chunks."""
-    for head, pieces in _blob_fields(blob):
+    for head, pieces in _blob_fields(blob, form):
         yield head
         for piece in pieces:
             yield np.ascontiguousarray(piece, "<f4").reshape(-1).view(np.uint8).data
 
 
-def _blob_size(blob: StreamedBlob) -> int:
+def _blob_size(blob: StreamedBlob, form: layout.Layout) -> int:
     """The bytes of a BlobProto."""
-    return sum(len(head) + 4 * math.prod(blob.shape) for head, _ in _blob_fields(blob))
+    return sum(len(head) + 4 * math.prod(blob.shape) for head, _ in _blob_fields(blob, form))
 
 
 def blob_field_chunks(number: int, blob: StreamedBlob) -> Iterator[Chunk]:
     """A field of a message that is a BlobProto, in chunks."""
-    yield tag_bytes(number, LENGTH) + varint_bytes(_blob_size(blob))
-    yield from blob_chunks(blob)
+    form = layout.current()
+    yield tag_bytes(number, LENGTH) + varint_bytes(_blob_size(blob, form))
+    yield from blob_chunks(blob, form)
 
 
 def net_chunks(
     net: pb.NetParameter, layers: Iterable[tuple[pb.LayerParameter, Sequence[StreamedBlob]]]
 ) -> Iterator[Chunk]:
     """A NetParameter as Caffe writes a caffemodel, in chunks: the net's name, and each layer with its blobs."""
-    yield pb.NetParameter(name=net.name).SerializeToString()
+    form = layout.current()
+    yield form.net_head(net)
     for spec, blobs in layers:
-        bare = pb.LayerParameter()
-        bare.CopyFrom(spec)
-        bare.ClearField("blobs")
-        body = bare.SerializeToString()
-        sizes = (_blob_size(blob) for blob in blobs)
-        size = len(body) + sum(len(tag_bytes(7, LENGTH) + varint_bytes(each)) + each for each in sizes)
-        yield tag_bytes(100, LENGTH) + varint_bytes(size) + body
+        number, body, blob_number = form.layer(spec)
+        sizes = (_blob_size(blob, form) for blob in blobs)
+        size = len(body) + sum(len(tag_bytes(blob_number, LENGTH) + varint_bytes(each)) + each for each in sizes)
+        yield tag_bytes(number, LENGTH) + varint_bytes(size) + body
         for blob in blobs:
-            yield from blob_field_chunks(7, blob)
+            yield from blob_field_chunks(blob_number, blob)
 
 
 def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, Sequence[Blob]]]) -> bytes:
@@ -305,7 +303,7 @@ def decode_model(data: bytes, path: str | Path, copy: bool = True) -> dict[str, 
     check_seal(data, Path(path))
     layers: dict[str, list[np.ndarray]] = {}
     try:
-        for number, wire, layer, _ in fields(memoryview(data)):
+        for number, wire, layer, _ in fields(memoryview(layout.current().read(data, "NetParameter"))):
             if number not in (100, 2) or wire != LENGTH:
                 continue
             name, blobs = _layer(layer, "modern" if number == 100 else "V1", copy)

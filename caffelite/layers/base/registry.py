@@ -33,8 +33,12 @@ class Registry(Mapping[str, Kind]):
         if known is None or not _of_this_package(kind) or _of_this_package(known):
             self._kinds[name] = kind
 
-    def add_variant(self, name: str, applies: Applies, kind: Kind) -> None:
-        self._variants.append((name, applies, kind))
+    def add_variant(self, name: str, applies: Applies, kind: Kind, first: bool = False) -> None:
+        """Adds what else a type may be. first: before all other variants."""
+        self._variants.insert(0 if first else len(self._variants), (name, applies, kind))
+
+    def remove_variant(self, kind: Kind) -> None:
+        self._variants = [entry for entry in self._variants if entry[2] is not kind]
 
     def remove(self, name: str) -> Kind:
         """Takes a type and its variants out."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from ... import caffelite_pb2 as pb
+from ...prototxt import foreign
 from ...prototxt.textformat import Reader, Unknown
 from .layer import REGISTRY
 
@@ -15,9 +15,14 @@ def in_unknown_type(message: Message, unknown: Unknown) -> bool:
     names = (*unknown.path, unknown.name)
     for depth, step in enumerate(unknown.path, 1):
         holder = holder[step] if isinstance(step, int) else getattr(holder, step)
-        if isinstance(holder, pb.LayerParameter):
-            return bool(holder.type) and holder.type not in REGISTRY and names[depth].endswith("_param")
+        if isinstance(holder, Message) and holder.DESCRIPTOR.name == "LayerParameter":
+            unknown_type = bool(holder.type) and holder.type not in REGISTRY and not _of_fork(holder.type)
+            return unknown_type and names[depth].endswith("_param")
     return False
+
+
+def _of_fork(kind: str) -> bool:
+    return foreign.current is not None and foreign.current.has_type(kind)
 
 
 def tolerate(message: Message, reader: Reader) -> None:

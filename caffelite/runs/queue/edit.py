@@ -391,31 +391,42 @@ def scheduler(root: str | Path) -> dict[str, object]:
 
 
 def act(
-    folder: Path, action: str, root: Path | None = None, bounds: Bounds | None = None, python: Sequence[str] = ()
+    folder: Path,
+    action: str,
+    root: Path | None = None,
+    bounds: Bounds | None = None,
+    python: Sequence[str] = (),
+    fork: str | None = None,
 ) -> str:
-    """Does one of ``control.ACTIONS`` and returns what was done, as one sentence. root, bounds, python: see ``resume``.
+    """Does one of ``control.ACTIONS`` and returns what was done, as one sentence. The others: see ``resume``.
     Errors: as for the action; an unknown one."""
     known = {"pause": control.pause, "snapshot": control.request_snapshot, "kill": control.kill}
     if action == "resume":
-        return resume(folder, root, bounds, python)
+        return resume(folder, root, bounds, python, fork)
     if action not in known:
         expected = f"one of {', '.join(control.ACTIONS)}"
         raise CaffeliteError("unknown action", expected=expected, found=action)
     return known[action](folder)
 
 
-def resume(folder: Path, root: Path | None = None, bounds: Bounds | None = None, python: Sequence[str] = ()) -> str:
+def resume(
+    folder: Path,
+    root: Path | None = None,
+    bounds: Bounds | None = None,
+    python: Sequence[str] = (),
+    fork: str | None = None,
+) -> str:
     """Adds a run that has stopped to the queue of a root, from its newest sound snapshot, and returns what was done, as
     one sentence. root: default, that of the scheduler that serves the folder; without one the run continues at once, in
-    a process of its own. bounds: as for ``add``. python: as for ``control.continuation``.
+    a process of its own. bounds: as for ``add``. python, fork: as for ``control.continuation``.
 
     A run that was a job of the queue asks for the same GPUs again. Errors: as for ``control.continuation``; it waits in
     the queue already.
     """
     root = root or serving(folder)
     if root is None:
-        return control.resume(folder, python)
-    config, directory = control.continuation(folder, python)
+        return control.resume(folder, python, fork)
+    config, directory = control.continuation(folder, python, fork)
     before = job.read(folder)
     config = dataclasses.replace(config, record=str(folder.resolve()))
     gpus = before.gpus if before else None

@@ -13,6 +13,7 @@ from ... import caffelite_pb2 as pb, weights
 from ...data import fingerprint
 from ...devices.types import Array
 from ...errors import CaffeliteError
+from ...fork import option
 from ...net.net import Net
 from ..nets import effective
 from ..optim.average import Average
@@ -112,6 +113,8 @@ class Content:
             values = getattr(node.layer, "class_weights", None)
             if values is not None:
                 facts.append(("train", node.name, "class weights", fingerprint.shown(values)))
+        if fork := option.current():
+            facts.append(("train", "", FORK, fork.digests()["sources"]))
         return [pb.DataFact(net=net, layer=layer, name=name, value=value) for net, layer, name, value in facts]
 
     @property
@@ -236,6 +239,9 @@ class Content:
         if resume.arithmetic not in ("", self._dev.arithmetic):
             what = f"{path} was computed by {resume.arithmetic}, this run computes by {self._dev.arithmetic}"
             self._report(f"{what}, whose numbers differ in their last bits")
+        before, now = (_fork_of(facts) for facts in (resume.data, self._facts(state)))
+        if before != now:
+            self._report(f"{path} was trained with {_described(before)}, this run with {_described(now)}")
         for change in self._changes(state, resume):
             self._report(f"the data differ from what {path} was trained with: {change}")
         self._load_resume(state, resume, path)
@@ -252,7 +258,7 @@ class Content:
         for entry in state.sources if saved else ():
             entry.look()
         mine = []
-        for fact in self._facts(state):
+        for fact in filter(_of_layer, self._facts(state)):
             before = saved.get((fact.net, fact.layer, fact.name), fact.value)
             if before != fact.value:
                 mine.append(f'layer "{fact.layer}" ({fact.net}), {fact.name}: {before} before, {fact.value} now')
@@ -317,6 +323,22 @@ class Content:
                     text = 'layer "%s" starts from an empty state: the saved one is for a batch of %d, not %d'
                     log.warning(text, recurrent.layer, len(joined), size * len(array))
                     break
+
+
+FORK = "sources of the fork"  # a fact of no layer
+
+
+def _of_layer(fact: pb.DataFact) -> bool:
+    return fact.name != FORK
+
+
+def _fork_of(facts: Iterable[pb.DataFact]) -> str:
+    """The digest of the fork's sources; empty without a fork."""
+    return next((fact.value for fact in facts if fact.name == FORK), "")
+
+
+def _described(digest: str) -> str:
+    return f"the fork of sources {digest[:12]}" if digest else "no fork"
 
 
 # Fields that say how long a run trains, what it shows and where it writes: another value gives the same numbers.

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from ... import caffelite_pb2 as pb, file_types, inputs, weights
 from ...errors import CaffeliteError, quoted
-from ...weights import hdf5
+from ...weights import hdf5, layout
 from . import atomic_files
 
 log = logging.getLogger("caffelite")
@@ -106,8 +106,9 @@ def state_chunks(state: State, history: Iterable[weights.StreamedBlob]) -> Itera
         head.model_digest = state.digest
     if state.plateau:
         head.minimum_loss, head.iter_last_event = state.plateau
-    blobs = (chunk for blob in history for chunk in weights.blob_field_chunks(3, blob))
-    return weights.sealed_chunks(itertools.chain([head.SerializeToString()], blobs), state.run)
+    form = layout.current()
+    blobs = (chunk for blob in history for chunk in weights.blob_field_chunks(form.history, blob))
+    return weights.sealed_chunks(itertools.chain([form.state_head(head)], blobs), state.run)
 
 
 def encode_hdf5_state(state: State) -> bytes:
@@ -152,7 +153,7 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
     weights.check_seal(data, path)
     try:
         rest, history = [], []
-        for number, wire, value, whole in weights.fields(memoryview(data)):
+        for number, wire, value, whole in weights.fields(memoryview(layout.current().read(data, "SolverState"))):
             if number == 3 and wire == weights.LENGTH:
                 history.append(weights.decode_blob(value, copy=False))
             else:
