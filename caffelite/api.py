@@ -60,9 +60,9 @@ class Net(pycaffe_net.Net):
     weights, TEST)``. gpu: a GPU's number, or None for the CPU. level, stages: for rules of the prototxt.
     fork: the folder of a fork of Caffe, whose schema and layers this process uses from then on; default:
     CAFFELITE_FORK. force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts
-    forward passes; it keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``: which layers the weights
-    matched, see ``copy_from``; None before any are copied. Errors: CaffeliteError for every mistake in the files;
-    weights that are missing or without a layer of this net; what a Python layer raises.
+    forward passes; it keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``:
+    which layers the weights matched, see ``copy_from``; None before any are copied. Errors: CaffeliteError for
+    every mistake in the files; weights that are missing or without a layer of this net; what a Python layer raises.
     """
 
     _copies_outputs = True
