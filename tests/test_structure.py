@@ -43,13 +43,12 @@ ARROWS = {
     "net": LANGUAGE + "weights devices layers",
     "fork": LANGUAGE + "prototxt weights devices layers",
     "parallel": "errors system devices",
-    "planner": LANGUAGE + "devices layers net parallel",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",
-    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork parallel planner data",
-    "inspection": LANGUAGE + "user_modules prototxt charts devices layers net parallel planner data training",
+    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork parallel data",
+    "inspection": LANGUAGE + "user_modules prototxt charts devices layers net parallel data training",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE
-    + "progress stored user_modules prototxt weights charts devices layers net fork parallel planner data training "
+    + "progress stored user_modules prototxt weights charts devices layers net fork parallel data training "
     "inspection",
     "deploy": LANGUAGE + "prototxt detection layers net data",
     "report": LANGUAGE + "stored prototxt charts detection layers net data training",
@@ -65,7 +64,7 @@ ARROWS = {
     + "__version__ stored user_modules prototxt weights devices layers net data training inspection zoo runs "
     "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
-    + "__version__ progress user_modules prototxt weights devices detection layers net fork parallel planner data "
+    + "__version__ progress user_modules prototxt weights devices detection layers net fork parallel data "
     "training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
     "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
     "api": LANGUAGE + "user_modules prototxt devices layers net fork training zoo runs deploy pycaffe",
@@ -447,7 +446,6 @@ def test_parameters_of_an_operation_stand_in_one_file(tmp_path):
 
 def test_what_few_trainings_use_is_imported_when_it_is_asked_for():
     rare = [
-        "planner",
         "net.partition",
         "training.partitioned_net",
         "training.hooks.debug_info",

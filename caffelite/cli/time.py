@@ -128,8 +128,7 @@ def report(net, passes: list) -> None:
 
 def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float]) -> None:
     """Prints a table of layers with their share of the device's ceilings, complete passes, and memory."""
-    from ..inspection import memory
-    from ..planner import costs
+    from ..inspection import counts, memory
 
     rows: list[tuple[str, ...]] = [
         ("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms")
@@ -140,7 +139,7 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
     graphs = " by CUDA graphs" if not net.requires_host else " in part by CUDA graphs"
     graphs = "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() else graphs
     say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * net.graph.batch_size / whole:,.0f} images/s")
-    reached = 2e3 * sum(costs.work(step.node) for step in net.compiled.forward) / whole
+    reached = 2e3 * sum(counts.work(step.node) for step in net.compiled.forward) / whole
     say(
         f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the "
         f"{most_operations / 1e9:,.0f} of a large "
@@ -155,13 +154,13 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
 
 
 def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:
-    from ..planner import costs
+    from ..inspection import counts
 
     name = " + ".join([step.node.name, *(fused.layer.spec.type for fused in step.fused)])
     forward, backward = (
         statistics.median(getattr(p, kind).get(step.node.name, 0.0) for p in passes) for kind in ("forward", "backward")
     )
-    operations, moved, seconds = 2 * costs.work(step.node), costs.traffic(step), (forward + backward) / 1e3
+    operations, moved, seconds = 2 * counts.work(step.node), counts.traffic(step), (forward + backward) / 1e3
     cells = [name, f"{forward:.3g}", f"{backward:.3g}" if backward else ""]
     if not moved or not seconds:
         return (*cells, "", "", "", "")

@@ -1,9 +1,7 @@
-"""Forecasts of nets that are divided over devices, as text and as records."""
+"""The placement and the memory of a net that is divided over devices."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
@@ -11,30 +9,19 @@ from ..net.compile import compile
 from ..net.deferred import defers, kept_bytes
 from ..net.graph import Graph
 from ..net.partition.partition import partition
-from ..net.partition.placement import DevicePosition, Division, Placement
-from ..net.partition.resolve import from_messages, has_messages, parse_split
-from ..planner.choice import place
-from ..planner.planner import Forecast, StageForecast
+from ..net.partition.placement import DevicePosition, Placement
+from ..net.partition.resolve import parse_split, resolve
 from . import summary
-from .memory import text as size
 from .nets import InspectedNet
 from .target import CPU
 
 
-def placement_of(graph: Graph, split: str, traits: DeviceTraits = CPU) -> Placement:
-    """The placement of a net on one group of devices: of the layers' messages, else of ``split``. Errors: also, a split
-    that does not say how many devices."""
-    request = parse_split(split)
-    if has_messages(graph):
-        return from_messages(graph, request.micro_batches)
-    if request.automatic:
-        raise CaffeliteError(
-            "-split: the number of devices of a group is not given",
-            expected="a number, or stages=2,shards=2, or hybrid=2",
-            found=f'"{split}"',
-            remedy="caffelite plan -split auto compares arrangements of a number of devices",
-        )
-    return place(graph, request, request.devices or request.stages * request.shards, traits)
+def placement_of(graph: Graph, split: str) -> Placement:
+    """The placement of a net on one group of devices: of the layers' messages, else of ``split``. Errors: as of
+    ``resolve``."""
+    placement = resolve(graph, parse_split(split))
+    assert placement
+    return placement
 
 
 @dataclass(frozen=True)
@@ -92,76 +79,3 @@ def _of_piece(
         summary.prefetched(piece),
         summary.KERNELS + summary.generated_code(piece, traits, learns),
     )
-
-
-HEAD = ("arrangement", "groups", "micro-batches", "samples", "ms", "images/s", "bubble", "waiting", "memory", "sent")
-STAGE_HEAD = (
-    *("stage", "layers", "divided", "forward ms", "backward ms"),
-    *("memory", "to stages", "to shards", "to groups"),
-)
-
-
-def megabytes(count: float) -> str:
-    """Bytes in MB, as links count them."""
-    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
-
-
-def comparison(forecasts: Sequence[Forecast], limit: float | None) -> list[tuple[str, ...]]:
-    """A head, and a row for each forecast. limit: bytes of memory of a device."""
-    rows: list[tuple[str, ...]] = [HEAD]
-    for one in forecasts:
-        counts = map(str, (one.groups, one.placement.micro_batches, one.groups * one.batch))
-        speed = f"{one.seconds * 1e3:.4g}", f"{one.images:,.4g}" if one.images < 1000 else f"{one.images:,.0f}"
-        idle = f"{one.bubble:.1%}", f"{one.waiting / one.seconds:.1%}"
-        memory = size(one.memory) + (" (too much)" if limit and one.memory > limit else "")
-        rows.append((one.name, *counts, *speed, *idle, memory, megabytes(one.sent)))
-    return rows
-
-
-def layers_of(graph: Graph, stage: StageForecast) -> str:
-    """The layers of a stage, first and last."""
-    first, last = graph.nodes[stage.layers[0]].name, graph.nodes[stage.layers[1] - 1].name
-    return first if first == last else f"{first} to {last}"
-
-
-def divided(graph: Graph, one: Forecast, stage: StageForecast, division: Division = Division.OUTPUTS) -> list[str]:
-    """The layers of a stage that its devices divide by outputs, or otherwise."""
-    placed = one.placement.layers
-    names = [node.name for node in graph.nodes[slice(*stage.layers)]]
-    return [name for name in names if placed[name].division is division]
-
-
-def stages(graph: Graph, one: Forecast) -> list[tuple[str, ...]]:
-    """A head, and a row for each stage of a forecast."""
-    rows: list[tuple[str, ...]] = [STAGE_HEAD]
-    for number, stage in enumerate(one.stages):
-        names = divided(graph, one, stage)
-        shared = f"{len(names)} layers" if len(names) > 3 else " ".join(names)
-        times = f"{stage.forward * 1e3:.4g}", f"{stage.backward * 1e3:.4g}"
-        sent = map(megabytes, (stage.to_stages, stage.to_shards, stage.to_groups))
-        rows.append((f"{number}", layers_of(graph, stage), shared, *times, size(stage.memory), *sent))
-    return rows
-
-
-def record(graph: Graph, one: Forecast) -> dict[str, Any]:
-    """A forecast as JSON has it: seconds, bytes."""
-    placement = one.placement
-    measures = ("forward", "backward", "gradients", "memory", "to_stages", "to_shards", "to_groups")
-    stages = [
-        {
-            "layers": [node.name for node in graph.nodes[slice(*stage.layers)]],
-            "divided": divided(graph, one, stage),
-            "divided_samples": divided(graph, one, stage, Division.BATCH),
-            **{name: getattr(stage, name) for name in measures},
-        }
-        for stage in one.stages
-    ]
-    return {
-        "arrangement": one.name,
-        "groups": one.groups,
-        **{name: getattr(placement, name) for name in ("stages", "shards", "micro_batches")},
-        "samples": one.groups * one.batch,
-        "images_per_second": one.images,
-        **{name: getattr(one, name) for name in ("seconds", "bubble", "waiting", "memory", "sent")},
-        "by_stage": stages,
-    }

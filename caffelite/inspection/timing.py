@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ..devices import ops
 from ..devices.dtypes import BFLOAT16
 from ..devices.protocol import Device
-from ..net.deferred import DeferredGradients
 from ..net.net import Net
 
 SIDE = {"cpu": 2048, "gpu": 8192}  # of the square matrices for the measurement of peak compute
@@ -17,18 +16,16 @@ TRIES = 5
 
 @dataclass
 class PassTimes:
-    """Milliseconds of one pass: of each layer by name, forward, backward and of deferred gradients, and of all."""
+    """Milliseconds of one pass: of each layer by name, forward and backward, and of all."""
 
     forward: dict[str, float]
     backward: dict[str, float]
     forward_whole: float
     backward_whole: float
-    gradients: dict[str, float]
 
 
-def timed_pass(net: Net, iteration: int, deferred: DeferredGradients | None = None) -> PassTimes:
-    """Times one pass, layer by layer. GPU times are measured on the GPU: it never waits for the host in between.
-    deferred: gradients that are computed after the pass."""
+def timed_pass(net: Net, iteration: int) -> PassTimes:
+    """Times one pass, layer by layer. GPU times are measured on the GPU: it never waits for the host in between."""
     dev = net.dev
     marks: list[tuple[str, object]] = []
 
@@ -42,16 +39,11 @@ def timed_pass(net: Net, iteration: int, deferred: DeferredGradients | None = No
     middle = dev.record_event()
     net.backward(observe=observe)
     end = dev.record_event()
-    apart: list[tuple[str, object]] = []
-    for name, gradient in deferred.each() if deferred else ():
-        gradient.compute()
-        apart.append((name, dev.record_event()))
     return PassTimes(
         _by_layer(dev, begin, forward),
         _by_layer(dev, middle, marks),
         dev.elapsed_ms(begin, middle),
         dev.elapsed_ms(middle, end),
-        _by_layer(dev, end, apart),
     )
 
 

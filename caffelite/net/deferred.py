@@ -142,7 +142,6 @@ class DeferredGradients:
 
     def __init__(self, nodes: Sequence[Node], dev: Device, micro_batches: int):
         self._by_index = {node.index: DeferredGradient(node, dev, micro_batches) for node in nodes}
-        self._names = {node.index: node.name for node in nodes}
         self.parameters = frozenset(node.params[0].owner for node in nodes)
 
     def attach(self, graph: Graph) -> None:
@@ -159,7 +158,3 @@ class DeferredGradients:
         """Computes the gradients, the last layer's first."""
         for index in sorted(self._by_index, reverse=True):
             self._by_index[index].compute()
-
-    def each(self) -> list[tuple[str, DeferredGradient]]:
-        """(layer, its gradient), the last layer's first."""
-        return [(self._names[index], self._by_index[index]) for index in sorted(self._by_index, reverse=True)]

@@ -19,23 +19,6 @@ class Link:
         """Seconds."""
         return 0.0 if ranks == 1 else 2 * (ranks - 1) / ranks * size / self.bandwidth + 2 * (ranks - 1) * self.latency
 
-    def move(self, size: float, messages: float) -> float:
-        """Seconds to send ``size`` bytes in ``messages``."""
-        return size / self.bandwidth + messages * self.latency
-
-
-@dataclass(frozen=True)
-class Network:
-    """The links of a job: ``near`` between processes of a machine, of which it has ``machine``, and ``far``."""
-
-    near: Link
-    far: Link
-    machine: int
-
-    def between(self, first: int, last: int) -> Link:
-        """The link of ranks ``first`` to ``last``: near where all of them are on one machine."""
-        return self.near if first // self.machine == last // self.machine else self.far
-
 
 @dataclass(frozen=True)
 class Measured:

@@ -195,8 +195,8 @@ class RunConfig:
     )
     split: str = _option(
         "--split",
-        "Divide the net over several devices, one process each: auto, their number, "
-        "stages=2,shards=2,micro_batches=8, or hybrid=2.",
+        "Divide the net over several devices, one process each: their number, stages=2,shards=2,micro_batches=8, "
+        "or hybrid=2.",
         "",
         metavar="WHAT",
     )

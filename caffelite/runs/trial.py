@@ -1,11 +1,11 @@
-"""Short runs that keep nothing: whether a batch fits, which learning rate falls fastest, how long layers take."""
+"""Short runs that keep nothing: whether a batch fits, which learning rate falls fastest, how long passes take."""
 
 from __future__ import annotations
 
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -13,12 +13,8 @@ from .. import caffelite_pb2 as pb
 from ..errors import NOWHERE
 from ..inspection.feeds import rebatched
 from ..inspection.timing import timed_pass
-from ..net.compile import CompiledNet
-from ..net.deferred import DeferredGradients, deferred_nodes
-from ..net.graph import Graph
 from ..net.net import Net
 from ..parallel.forecast import Measured
-from ..planner import costs
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides
 from ..training import epochs, gradients
@@ -159,36 +155,3 @@ def _update_seconds(net: Net, iterations: int) -> float:
         updater.run(0.0, i)
     net.dev.synchronize()
     return (time.perf_counter() - start) / iterations
-
-
-def layer_times(net: Net, graph: Graph, compiled: CompiledNet, iterations: int) -> costs.Times:
-    """Seconds of each layer, medians over ``iterations`` passes. graph, compiled: of the net, for the batch that is
-    planned."""
-    deferred = DeferredGradients(deferred_nodes(net.graph, 1), net.dev, 1)
-    deferred.attach(net.graph)
-    net.forward()
-    net.backward()
-    deferred.compute()
-    passes = []
-    for i in range(iterations):
-        deferred.begin()
-        passes.append(timed_pass(net, i, deferred))
-
-    def median(kind: str) -> dict[str, float]:
-        names = dict.fromkeys(name for p in passes for name in getattr(p, kind))
-        return {name: statistics.median(getattr(p, kind).get(name, 0.0) for p in passes) / 1e3 for name in names}
-
-    return costs.Times(*(costs.by_layer(graph, compiled, median(k)) for k in ("forward", "backward", "gradients")))
-
-
-def measure_layers(
-    open_at: Callable[[int], Net], graph: Graph, compiled: CompiledNet, batches: tuple[int, int], iterations: int
-) -> costs.Measured:
-    """Times the layers with a small and a large batch. open_at: opens the net with a batch size."""
-    times = []
-    for batch in batches:
-        with closing(open_at(batch)) as net:
-            times.append(layer_times(net, graph, compiled, iterations))
-            rate = net.params.size / _update_seconds(net, iterations)
-    whole = graph.batch_size
-    return costs.Measured((batches[0] / whole, batches[1] / whole), times[0], times[1], rate)

@@ -20,7 +20,6 @@ from ..net.partition.partition import part
 from ..net.partition.placement import DevicePosition, Placement
 from ..net.partition.resolve import extend
 from ..parallel import Mesh, MeshShape, SingleProcess, agreed
-from ..planner.choice import place
 from . import nets
 from .pipeline import Pipeline
 from .whole_net import WholeNet
@@ -118,7 +117,7 @@ class PartitionedNet(WholeNet):
 
 def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> WholeNet:
     """As ``build.arrange``, of a net that is divided where a copy of it takes several devices."""
-    placement, shape = agreed(comm, lambda: _placed(split, train, comm, dev, strong_scaling))
+    placement, shape = agreed(comm, lambda: _placed(split, train, comm))
     if strong_scaling:
         nets.divide(train, shape.groups)
     if placement.micro_batches > 1:
@@ -129,21 +128,12 @@ def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, st
     return PartitionedNet(comm.mesh(shape, dev), placement, strong_scaling)
 
 
-def _placed(
-    split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong: bool
-) -> tuple[Placement, MeshShape]:
+def _placed(split: str, train: nets.NetSpec, comm: SingleProcess) -> tuple[Placement, MeshShape]:
     """The placement of the layers of a train net, and the arrangement of the processes."""
     wiring = graphs.build(train.message, train.state, train.locate, functools.partial(data.open_source, seed=0))
     wiring.close()
-    request = resolve.parse_split(split) if split else None
-    if request and not resolve.has_messages(wiring):
-        asked = request.devices or request.stages * request.shards
-        devices = comm.size if request.automatic or comm.size % asked == 0 else asked
-        placement = place(wiring, request, devices, dev.traits, memory=dev.traits.memory, strong=strong)
-    else:
-        resolved = resolve.resolve(wiring, request)
-        assert resolved, "there is a request, or there are messages"
-        placement = resolved
+    placement = resolve.resolve(wiring, resolve.parse_split(split) if split else None)
+    assert placement, "there is a request, or there are messages"
     Analysis(wiring, placement)
     return placement, _shape(placement, comm)
 

@@ -19,6 +19,7 @@ def test_a_ladder_up_to_1024(folder, call):
     efficiency = [row[3] for row in rows.values()]
     assert efficiency == sorted(efficiency, reverse=True) and efficiency[-1] < 50
     assert re.search(r"small, 4 images a process: \S+ ms of computing, \S+ MB gradients", result.out)
+    assert re.search(r"Memory of a process: \S+ \w+: parameters \S+ \w+, gradients \S+ \w+, blobs ", result.out)
     assert "The bottleneck is the all-reduce" in result.out and 'layer "value" has 100% of the gradients' in result.out
 
 

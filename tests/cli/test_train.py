@@ -328,7 +328,7 @@ def test_gpus_of_the_solver(text, option, ids):
     assert open_net.gpus(option, solver) == ids
 
 
-@pytest.mark.parametrize("split", ["auto", "1", "stages=1", "shards=1", "stages=1,micro_batches=2"])
+@pytest.mark.parametrize("split", ["1", "stages=1", "shards=1", "stages=1,micro_batches=2"])
 def test_a_split_over_one_device_trains_the_complete_net(folder, call, split):
     """Divided by nothing, the losses are those without -split."""
     losses = []

@@ -71,9 +71,3 @@ def test_picture_colors_stages_and_marks_divided_layers(subject):
     assert sum(b.fill == DIVIDED for b in boxes) == 2, "the layer's and the legend's"
     assert "InnerProduct → 256  [outputs / 2]" in rows and {"stage 0", "stage 1", "divided"} <= rows.keys()
     assert any("2 stages, 2 shards, 4 micro-batches" in text for text in rows)
-
-
-def test_split_without_a_number_of_devices(subject):
-    graph, _ = subject.graph(pb.TRAIN)
-    with pytest.raises(CaffeliteError, match="number of devices"):
-        split.placement_of(graph, "auto")

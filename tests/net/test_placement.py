@@ -2,13 +2,15 @@
 
 import pytest
 from parts import assert_same, train_parts, train_whole
+from random_plans import random_net
 from test_shards import CONVOLUTIONS, deep, feed_images
 from test_stages import dense
 from textnet import build, inputs, wired
 
 from caffelite.errors import CaffeliteError
 from caffelite.net.partition.analysis import Analysis
-from caffelite.net.partition.placement import Division, LayerPlacement
+from caffelite.net.partition.partition import partition
+from caffelite.net.partition.placement import DevicePosition, Division, LayerPlacement
 from caffelite.net.partition.resolve import (
     SplitRequest,
     check_micro_batches,
@@ -24,8 +26,7 @@ from caffelite.net.partition.resolve import (
     ("text", "request_"),
     [
         ("2", SplitRequest(devices=2)),
-        ("auto", SplitRequest(automatic=True)),
-        ("auto,micro_batches=4", SplitRequest(automatic=True, micro_batches=4)),
+        ("2,micro_batches=4", SplitRequest(devices=2, micro_batches=4)),
         ("stages=2, shards=3", SplitRequest(stages=2, shards=3)),
         ("shards=2,micro_batches=8", SplitRequest(shards=2, micro_batches=8)),
         ("hybrid=4", SplitRequest(shards=4, hybrid=True)),
@@ -38,7 +39,7 @@ def test_split_option(text, request_):
 @pytest.mark.parametrize(
     "text",
     ["", "x", "0", "-1", "2.5", "stages", "stages=", "stages=0", "stages=2,stages=2", "hybrid=2,shards=2", "2,shards=2"]
-    + ["auto,stages=2", "stages=2,auto", "stages=2;shards=2", "hybrid=2,stages=2", "stages=99999999999"],
+    + ["auto", "auto,stages=2", "stages=2,auto", "stages=2;shards=2", "hybrid=2,stages=2", "stages=99999999999"],
 )
 def test_split_options_that_are_mistakes(text):
     with pytest.raises(CaffeliteError, match="-split"):
@@ -121,6 +122,72 @@ def test_default_placements_compute_the_whole_net(text):
     graph = build(large)
     placement = resolve(graph, parse_split(text))
     assert_same(train_parts(graph, placement, 2, 2, feed_images), train_whole(graph, 2, 2, feed_images))
+
+
+class Samples:
+    shapes = [(8, 3, 16, 16), (8,)]
+
+
+FED = (
+    wired("Data", "", "data label")
+    + wired("Convolution", "data", "conv", "num_output: 8 kernel_size: 3")
+    + wired("InnerProduct", "conv", "fc1", "num_output: 256")
+    + wired("InnerProduct", "fc1", "fc2", "num_output: 10")
+    + wired("SoftmaxWithLoss", "fc2 label", "loss")
+)
+
+
+def fed(text: str = FED):
+    return build(text, open_source=lambda *_: Samples())
+
+
+def test_hybrid_reads_the_samples_of_each_device_alone():
+    graph = fed()
+    placement = default_placement(graph, parse_split("hybrid=2"))
+    divisions = [placement.layers[name].division for name in ("data", "conv", "fc1", "fc2")]
+    assert divisions == [Division.BATCH, Division.BATCH, Division.OUTPUTS, Division.WHOLE]
+    part = partition(graph, placement, DevicePosition(0, 1))
+    assert part.values["data"].shape == (4, 3, 16, 16)
+    assert [node.name for node in part.nodes][:2] == ["data", "conv"]
+    placement = default_placement(fed(FED + wired("Silence", "data", "", name="all")), parse_split("hybrid=2"))
+    assert placement.layers["data"].division is Division.WHOLE
+
+
+@pytest.mark.parametrize(
+    ("text", "split", "expected"),
+    [
+        (FED, "2", "hybrid=2"),
+        (FED, "1", "stages=1"),
+        (FED, "2,micro_batches=2", "stages=2,micro_batches=2"),
+        (FED + wired("BatchNorm", "conv", "normal"), "2", "shards=2"),
+        (FED.replace("num_output: 256", "num_output: 255"), "2", "stages=2"),
+    ],
+)
+def test_a_number_of_devices_takes_the_first_that_fits(text, split, expected):
+    graph = fed(text)
+    assert default_placement(graph, parse_split(split)) == default_placement(graph, parse_split(expected))
+
+
+def test_shards_divide_large_layers():
+    large = FED.replace("num_output: 8 kernel_size: 3", "num_output: 64 kernel_size: 3")
+    for text, expected in ((FED, {"fc1"}), (large, {"conv", "fc1"})):
+        placement = default_placement(fed(text), parse_split("shards=2"))
+        assert {name for name, layer in placement.layers.items() if layer.division is Division.OUTPUTS} == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_stages_of_random_nets_have_all_layers(seed):
+    graph = build(random_net(seed))
+    try:
+        placement = default_placement(graph, parse_split("stages=2"))
+    except CaffeliteError as error:
+        assert "cannot be cut" in str(error)
+        return
+    names = [
+        {node.name for node in partition(graph, placement, DevicePosition(stage)).nodes if node.layer_index >= 0}
+        for stage in range(2)
+    ]
+    assert names[0] | names[1] == {node.name for node in graph.nodes} and not names[0] & names[1]
 
 
 def test_hybrid_refuses_layers_that_couple_samples():

@@ -56,7 +56,7 @@ IMPOSSIBLE = [
     (1, STAGES, "mlp", "processes"),
     (4, "-split stages=3", "mlp", "processes"),
     (2, "-split stages=9", "mlp", "stages"),
-    (2, "-split stages=2,micro_batches=5", "mlp", "a batch of 12 cannot be divided into 5 micro-batches"),
+    (2, "-split stages=2,micro_batches=5", "mlp", "5 micro-batches cannot share its batch"),
     (2, "-split sideways", "mlp", "not understood|cannot be read"),
     (
         4,

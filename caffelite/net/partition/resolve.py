@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ... import caffelite_pb2 as pb
@@ -9,37 +10,40 @@ from ...errors import CaffeliteError
 from ...layers.base.division import divides_outputs
 from ...layers.base.feeding import Feeding
 from ..nodes import Graph, Node
+from .analysis import Analysis
 from .division import feeds_divided
 from .placement import Division, LayerPlacement, Placement
 
-DIVIDED = 4096  # numbers of weights from which on the default arrangement divides a layer
-EXPECTED = "a number of devices, auto, hybrid=N, or stages=N,shards=N,micro_batches=N"
+WEIGHTS, PRODUCTS = 4096, 1 << 18  # of a layer, and of a sample in it: from either on shards divide a layer
+EXPECTED = "a number of devices, hybrid=N, or stages=N,shards=N,micro_batches=N"
 
 
 @dataclass(frozen=True)
 class SplitRequest:
-    """What -split says. devices: for one copy of the net, 0 where stages and shards say it or where all are used;
-    automatic: the planner chooses the arrangement; hybrid: convolutions are divided by samples and inner products by
-    outputs; micro_batches: into which a batch is divided."""
+    """What -split says. devices: for one copy of the net, 0 where stages and shards say it; hybrid: convolutions are
+    divided by samples and inner products by outputs; micro_batches: into which a batch is divided."""
 
     devices: int = 0
     stages: int = 1
     shards: int = 1
     micro_batches: int = 1
     hybrid: bool = False
-    automatic: bool = False
+
+    @property
+    def size(self) -> int:
+        """The devices for one copy of the net."""
+        return self.devices or self.stages * self.shards
 
 
 def parse_split(text: str) -> SplitRequest:
-    """Reads the value of -split: ``2``, ``auto``, ``hybrid=2`` or ``stages=2,shards=2,micro_batches=8``; a number and
-    auto may be followed by micro_batches. Errors: anything else, a count below 1."""
+    """Reads the value of -split: ``2``, ``hybrid=2`` or ``stages=2,shards=2,micro_batches=8``; a number may be followed
+    by micro_batches. Errors: anything else, a count below 1."""
     counts: dict[str, int] = {}
-    automatic = False
     for i, item in enumerate(text.split(",")):
         name, equals, value = item.strip().partition("=")
-        if not i and name == "auto" and not equals:
-            automatic = True
-            continue
+        if not i and name == "auto":
+            what, remedy = f'-split "{text}": auto is no longer an arrangement', "leave -split out, or name the devices"
+            raise CaffeliteError(what, expected=EXPECTED, found=item.strip(), remedy=remedy)
         if not i and name.isdecimal() and not equals:
             name, value = "devices", name
         if name not in ("devices", "stages", "shards", "micro_batches", "hybrid") or name in counts:
@@ -53,11 +57,9 @@ def parse_split(text: str) -> SplitRequest:
     chosen = [name for name in ("devices", "hybrid", "stages") if name in counts or (name == "hybrid" and hybrid)]
     if len(chosen) > 1 or (hybrid and "shards" in counts) or ("devices" in counts and "shards" in counts):
         raise CaffeliteError(f'-split "{text}" gives more than one arrangement', expected=EXPECTED)
-    if automatic and counts.keys() - {"micro_batches"}:
-        raise CaffeliteError(f'-split "{text}": auto chooses stages and shards itself', expected="auto alone")
     if hybrid:
         counts["shards"] = hybrid
-    return SplitRequest(**counts, hybrid=hybrid > 0, automatic=automatic)
+    return SplitRequest(**counts, hybrid=hybrid > 0)
 
 
 def has_messages(graph: Graph) -> bool:
@@ -105,18 +107,35 @@ def from_messages(graph: Graph, micro_batches: int = 1) -> Placement:
 
 def default_placement(graph: Graph, request: SplitRequest) -> Placement:
     """A placement by simple rules: stages of about equal numbers of multiply-adds, and divided outputs wherever a layer
-    has many weights and the devices divide them evenly.
+    has many weights or much to compute and the devices divide them evenly.
+
+    Of a number of devices alone: what all of them compute at once, ``hybrid`` or else shards, where the net allows it;
+    stages where it does not, and where there are micro-batches.
 
     Errors: more stages than layers; no layer that the devices can divide.
     """
-    stages, shards = request.devices or request.stages, 1 if request.devices else request.shards
-    divisions = _hybrid(graph, shards) if request.hybrid else _divided_outputs(graph, shards)
-    cuts = cut_stages(graph, [_work(node) for node in graph.nodes], stages)
+    if not request.devices:
+        return _placed(graph, request)
+    count, others = request.devices, []
+    if count > 1 and request.micro_batches == 1:
+        others = [SplitRequest(shards=count, hybrid=True), SplitRequest(shards=count)]
+    for other in others:
+        with suppress(CaffeliteError):
+            placement = _placed(graph, other)
+            Analysis(graph, placement)
+            return placement
+    return _placed(graph, SplitRequest(stages=count, micro_batches=request.micro_batches))
+
+
+def _placed(graph: Graph, request: SplitRequest) -> Placement:
+    """The placement of a request that names stages and shards."""
+    divisions = _hybrid(graph, request.shards) if request.hybrid else _divided_outputs(graph, request.shards)
+    cuts = cut_stages(graph, [_work(node) for node in graph.nodes], request.stages)
     layers = {
         node.name: LayerPlacement(stage, divisions.get(node, Division.WHOLE))
         for node, stage in zip(graph.nodes, cuts, strict=True)
     }
-    return Placement(stages, shards, request.micro_batches, layers)
+    return Placement(request.stages, request.shards, request.micro_batches, layers)
 
 
 def extend(placement: Placement, graph: Graph) -> Placement:
@@ -142,8 +161,11 @@ def check_micro_batches(graph: Graph, count: int) -> None:
 
 def _work(node: Node) -> int:
     """The work of a layer: its multiply-adds, and a little for each number of its tops."""
-    tops = [top.shape for top in node.tops]
-    return node.layer.multiply_adds([b.shape for b in node.bottoms], tops) + sum(map(math.prod, tops))
+    return _products(node) + sum(math.prod(top.shape) for top in node.tops)
+
+
+def _products(node: Node) -> int:
+    return node.layer.multiply_adds([b.shape for b in node.bottoms], [top.shape for top in node.tops])
 
 
 def cut_stages(graph: Graph, work: Sequence[float], stages: int) -> list[int]:
@@ -187,13 +209,14 @@ def _separable(graph: Graph) -> list[int]:
 
 
 def _divided_outputs(graph: Graph, shards: int) -> dict[Node, Division]:
-    """The layers with many weights that ``shards`` devices can divide by outputs."""
+    """The layers with many weights or much to compute that ``shards`` devices can divide by outputs."""
     if shards == 1:
         return {}
     divisions = {}
     for node in graph.nodes:
         weights = max((math.prod(spec.shape) for spec in node.layer.param_blobs), default=0)
-        if weights >= DIVIDED and _can_divide(node, shards):
+        large = weights >= WEIGHTS or weights and _products(node) >= PRODUCTS * max(1, graph.batch_size)
+        if large and _can_divide(node, shards):
             divisions[node] = Division.OUTPUTS
     if not divisions:
         what = f"{shards} devices can divide no layer of the net by outputs"
@@ -250,11 +273,9 @@ def resolve(graph: Graph, request: SplitRequest | None) -> Placement | None:
     """
     if has_messages(graph):
         placement = from_messages(graph, request.micro_batches if request else 1)
-        if request and not request.automatic:
-            asked = request.devices or request.stages * request.shards
-            if asked not in (1, placement.devices):
-                what = f"-split asks for {asked} devices, but the placements of the layers are for"
-                raise CaffeliteError(f"{what} {placement.devices}", remedy="drop one of the two")
+        if request and request.size not in (1, placement.devices):
+            what = f"-split asks for {request.size} devices, but the placements of the layers are for"
+            raise CaffeliteError(f"{what} {placement.devices}", remedy="drop one of the two")
     elif request:
         placement = default_placement(graph, request)
     else:
