@@ -44,7 +44,7 @@ ARROWS = {
     "fork": LANGUAGE + "prototxt weights devices layers",
     "parallel": "errors system devices",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",
-    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork parallel data",
+    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork fork parallel data",
     "inspection": LANGUAGE + "user_modules prototxt charts devices layers net parallel data training",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE

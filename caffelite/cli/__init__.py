@@ -27,7 +27,7 @@ GROUPS = {
     "Inspect": ("check", "summary", "draw", "schedule", "explain", "diff", "time", "plan"),
     "Results": ("test", "deploy", "classify", "export", "runs", "plot", "visualize", "extract_features", "parse_log")
     + ("replay", "reproduce"),
-    "Tools": ("serve", "upgrade", "import", "device_query", "alias"),
+    "Tools": ("serve", "upgrade", "import", "fork", "device_query", "alias"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 

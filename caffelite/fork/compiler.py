@@ -6,16 +6,17 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError, Collector, Where, missing_extra, printable
+from . import history
 
 LARGEST = 16 << 20  # bytes of a caffe.proto
 SECONDS = 60
-OWN = 8000  # field numbers from this one on are caffelite's
 FRAGMENT = "Fragment_"  # before the name of a message that a fragment adds to
 _MESSAGE = re.compile(r"^([ \t]*message[ \t]+)(\w+)(?=\s*\{)", re.MULTILINE)
 
@@ -103,30 +104,41 @@ def _joined(text: str, proto: Path) -> FileDescriptorProto:
 
 
 def bvlc() -> FileDescriptorProto:
-    """The schema of this program without what it adds to BVLC's, as far as numbers tell, in the package caffe."""
+    """The schema of BVLC's Caffe: that of this program without what it adds, in the package caffe."""
     file = FileDescriptorProto()
     pb.DESCRIPTOR.CopyToProto(file)
-    for message in file.message_type:
-        kept = [field for field in message.field if field.number < OWN]
-        del message.field[:]
-        message.field.extend(kept)
+    messages = [message for message in file.message_type if history.words(message.name) is not None]
+    for message in messages:
+        words = history.words(message.name) or frozenset()
+        _keep(message.field, [field for field in message.field if field.name in words])
+        _keep(message.enum_type, [enum for enum in message.enum_type if enum.value[0].name in words])
+        for enum in message.enum_type:
+            _keep(enum.value, [value for value in enum.value if value.name in words])
+    _keep(file.message_type, messages)
+    used = {field.type_name.rpartition(".")[2] for field in _fields(file)}
+    _keep(file.enum_type, [enum for enum in file.enum_type if enum.name in used])
     for field in _fields(file):
         field.type_name = field.type_name.replace(f".{file.package}.", ".caffe.", 1)
     file.package, file.name = "caffe", "bvlc.proto"
     return file
 
 
+def _keep(values: Any, kept: list) -> None:
+    """Leaves only these elements of a repeated field."""
+    copies = [type(each).FromString(each.SerializeToString()) for each in kept]
+    del values[:]
+    values.extend(copies)
+
+
 def _extend(message: DescriptorProto, more: DescriptorProto) -> None:
     """Adds fields, enums and messages; they take the place of fields with their names or numbers."""
     names, numbers = {field.name for field in more.field}, {field.number for field in more.field}
     kept = [field for field in message.field if field.name not in names and field.number not in numbers]
-    del message.field[:]
-    message.field.extend([*kept, *more.field])
+    _keep(message.field, [*kept, *more.field])
     for kind in ("enum_type", "nested_type"):
         new = {each.name for each in getattr(more, kind)}
         rest = [each for each in getattr(message, kind) if each.name not in new]
-        getattr(message, kind).__delitem__(slice(None))
-        getattr(message, kind).extend([*rest, *getattr(more, kind)])
+        _keep(getattr(message, kind), [*rest, *getattr(more, kind)])
 
 
 def _fields(file: FileDescriptorProto) -> list[FieldDescriptorProto]:

@@ -17,7 +17,7 @@ from ..layers.base.layer import Layer
 from ..prototxt import foreign
 from ..prototxt.dialects import modern_type
 from ..weights import layout
-from . import schema as schemas
+from . import history, schema as schemas
 from .text import MODES, ForkText
 from .wire import ForkFiles
 
@@ -38,9 +38,7 @@ class Fork:
             raise CaffeliteError("-fork-layers is unknown", expected=f"one of {', '.join(MODES)}", found=mode)
         self.path, self.mode = Path(path).resolve(), mode
         self.tree = trees.read(path)
-        if self.tree.proto is None:
-            raise CaffeliteError(f"{path} has no caffe.proto", expected="a file of this name below the folder")
-        self.schema = schemas.read(self.tree.proto)
+        self.schema = schemas.read(self.tree.proto) if self.tree.proto else schemas.bvlc()
         self.text = ForkText(self.schema, self, self.name, mode)
         self._added: list[type[Layer]] = []
 
@@ -72,7 +70,13 @@ class Fork:
         return next((each for each in candidates if each in self.tree.types), None)
 
     def changed(self, name: str) -> bool:
-        return False
+        return bool(self.changed_files(name))
+
+    def changed_files(self, name: str) -> list[Path]:
+        """The sources of a type of BVLC's that are as in no version of BVLC's Caffe."""
+        source = self.tree.types.get(self.source_name(name) or "")
+        paths = [path for path in (*source.files, *source.cuda) if history.is_of_bvlc(path.name)] if source else []
+        return [path for path in paths if not history.is_unchanged(path.name, self.tree.files[path])]
 
     def modern_name(self, word: str) -> str:
         if word in pb.V1LayerParameter.LayerType.keys():  # noqa: SIM118  # it is an enum

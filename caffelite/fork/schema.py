@@ -83,6 +83,11 @@ def read(path: Path) -> Schema:
     return Schema(path, compiler.compiled(path))
 
 
+def bvlc() -> Schema:
+    """The schema of BVLC's Caffe, of a folder that has layers and no caffe.proto."""
+    return Schema(Path("caffe.proto"), FileDescriptorSet(file=[compiler.bvlc()]))
+
+
 def _classes(files: FileDescriptorSet, path: Path) -> dict[str, type[Message]]:
     """The classes of all messages, by name."""
     pool = descriptor_pool.DescriptorPool()
