@@ -44,8 +44,8 @@ ARROWS = {
     "fork": LANGUAGE + "prototxt weights devices layers",
     "parallel": "errors system devices",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",
-    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork fork parallel data",
-    "inspection": LANGUAGE + "user_modules prototxt charts devices layers net parallel data training",
+    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork parallel data",
+    "inspection": LANGUAGE + "user_modules prototxt charts devices layers net fork parallel data training",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE
     + "progress stored user_modules prototxt weights charts devices layers net fork parallel data training "

@@ -10,7 +10,7 @@ from .output import say
 
 
 @click.command(short_help="Say what a fork of Caffe has, and what of it runs here")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.field_option("fork_layers")
 @click.option("--quick", is_flag=True, help="Read files only: nothing is compiled, and no net checked.")
 @options.as_json
@@ -21,8 +21,8 @@ def fork(folder: Path, fork_layers: str | None, quick: bool, as_json: bool) -> N
 
     \b
     Examples:
-      caffelite fork ~/old-caffe
-      caffelite train -solver solver.prototxt -fork ~/old-caffe
+      caffelite fork old-caffe
+      caffelite train -solver solver.prototxt -fork old-caffe
     """
     start()
     import logging
