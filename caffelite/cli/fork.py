@@ -20,9 +20,8 @@ def fork(folder: Path, fork_layers: str | None, quick: bool, as_json: bool) -> N
     DIR have no mistake with -fork DIR.
 
     \b
-    Examples:
+    Example:
       caffelite fork old-caffe
-      caffelite train -solver solver.prototxt -fork old-caffe
     """
     start()
     import logging
