@@ -99,8 +99,8 @@ CHANGES = {
 def test_a_field_is_replaced_by_what_does_the_same():
     with pytest.raises(CaffeliteError, match=r"found 20; write perturb_param \{ max_rotate_degree"):
         prototxt.parse("max_rotation_angle: 20", pb.TransformationParameter, "n")
-    assert set(forks._REMEDIES) <= {
-        field for messages in forks._FIELDS.values() for message in messages for field in forks.fields(message)
+    assert set(forks.remedies()) <= {
+        field for _, messages in forks.tables() for message in messages for field in forks.fields(message)
     }
 
 
@@ -116,13 +116,13 @@ def test_a_field_that_changes_results_must_have_its_default(message, caplog):
 
 def test_no_field_with_an_effect_is_called_harmless():
     """Each harmless one is of some fork, and has one reason."""
-    every = {field for messages in forks._FIELDS.values() for message in messages for field in forks.fields(message)}
-    names = [name for group in forks._HARMLESS.values() for name in group.split()] + sorted(forks.ROUNDS)
+    every = {field for _, messages in forks.tables() for message in messages for field in forks.fields(message)}
+    names = [name for _, group in forks.reasons() for name in group.split()] + sorted(forks.ROUNDS)
     assert set(names) <= every and len(set(names)) == len(names)
 
 
 def test_fork_tables_name_messages_of_the_schema():
-    for messages in forks._FIELDS.values():
+    for _, messages in forks.tables():
         for message, names in messages.items():
             known = pb.DESCRIPTOR.message_types_by_name[message].fields_by_name
             added = [entry.partition("=")[0] for entry in names.split()]

@@ -9,9 +9,11 @@ Source: yahoo/CaffeOnSpark caffe-distri/src/main/cpp/cos_data_layer.cpp.
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import caffelite_pb2 as pb
+from . import families
+from .families import Changes, Path, unchanged
 
 _SPELLED = {
     word.upper(): word
@@ -75,21 +77,12 @@ TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")
 TRANSFORMED = ("data_param", "image_data_param", "window_data_param")
 # NVCaffe's and Intel's: a BatchNorm that learns a scale and a bias has one of these written
 LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
-# Synopsys's: layers that may have pads by side, and the message of these
-CONVOLUTIONS = "Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution"
-PADDED = {**dict.fromkeys(CONVOLUTIONS, "convolution_param"), "Pooling": "pooling_param"}
 LARGEST = 3.4028234663852886e38  # of float32
 SIDED = "ConvolutionParameter", "PoolingParameter"  # the messages with pads by side
 SIDES = "pad_l", "pad_r", "pad_t", "pad_b"
-# Intel's: layers that hold the ReLU after them
-FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
-FUSED |= dict.fromkeys(("Deconvolution", "DepthwiseConvolution", "ConvolutionDepthwise"), "convolution_param")
-# SegStereo's own types: its BN takes the running moments in TEST
-STEREO = frozenset(("HoleConvolution", "Correlation1D"))
+FUSED = {"InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
 # Types of Synopsys Caffe that others write otherwise
 SPELLED_OTHERWISE = {"SeLU": "SeLu", "SeLUDropout": "SeLuDropout"}
-# The own types of hyojinie/crn: its Normalize learns nothing
-RETRIEVAL = frozenset(("Intranorm", "Netvlad"))
 # Types of forks that become others here: the message of their own
 CONVERTED = {
     "AutoCrop": "",
@@ -97,11 +90,24 @@ CONVERTED = {
     "Convolution3D": "convolution3d_param",
     "Deconvolution3D": "",
     **dict.fromkeys(("NdConvolution", "NdPooling"), ""),
-    **dict.fromkeys(("FrcnnAnchorTarget", "FrcnnProposal", "FrcnnProposalTarget", "FrcnnRoiData"), ""),
     "Scalar": "scalar_param",
     **dict.fromkeys(SPELLED_OTHERWISE, ""),
 }
 SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))
+
+
+def padded_types() -> dict[str, str]:
+    """Synopsys's: layers that may have pads by side, and the message of these."""
+    return {**dict.fromkeys(_convolutions(), "convolution_param"), "Pooling": "pooling_param"}
+
+
+def fused_types() -> dict[str, str]:
+    """Intel's: layers that hold the ReLU after them, and the message that says so."""
+    return dict.fromkeys(_convolutions(), "convolution_param") | FUSED
+
+
+def _convolutions() -> tuple[str, ...]:
+    return "Convolution", *families.convolutions(), "Deconvolution"
 
 
 # output[i · scale + shift] belongs to input[i], along height and along width
@@ -194,14 +200,9 @@ def _side(p: Any, stem: str, axis: int) -> int:
     return own or (common if isinstance(common, int) else _of(common, axis))
 
 
-Path = tuple[str | int, ...]
-
 TYPES = {"Convolution3D": "Convolution", "Deconvolution3D": "Deconvolution"}
 # Fields for one side of a square, and those of C3D for the frames
 ALONG_TIME = {"kernel_size": "kernel_depth", "stride": "temporal_stride", "pad": "temporal_pad"}
-# Fields that only clips have, which VideoFrames does not
-CLIPS = ("sampling_rate", "use_image", "use_temporal_jitter")
-MOVED_CLIPS = ("source", "batch_size", "shuffle", "new_height", "new_width", "root_folder", "new_length", *CLIPS)
 # video-caffe's layers over any number of axes
 OVER_AXES = {"NdConvolution": "convolution_param", "NdPooling": "pooling_param"}
 SHAPES = {"kernel_shape": "kernel_size", "stride_shape": "stride", "pad_shape": "pad"}
@@ -209,36 +210,21 @@ SHAPES = {"kernel_shape": "kernel_size", "stride_shape": "stride", "pad_shape": 
 OWN = {
     "convolution_param": (*ALONG_TIME.values(), *SHAPES),
     "pooling_param": ("kernel_depth", "temporal_stride", *SHAPES),
-    "image_data_param": ("new_length", *CLIPS, "mean_value"),
+    "image_data_param": ("new_length", "sampling_rate", "use_image", "use_temporal_jitter", "mean_value"),
 }
-
-
-class Changes(NamedTuple):
-    """What became of a layer: old path → new path, mistakes (what, path, details), notes (text, path); paths are those
-    within the layer. dialect: the name of the old form, or none."""
-
-    dialect: str
-    moves: dict[Path, Path]
-    mistakes: list[tuple[str, Path, dict[str, Any]]]
-    notes: list[tuple[str, Path]]
-
-
-def type_of_video(layer: pb.LayerParameter) -> str:
-    """The type of a VideoData layer with a source: of C3D or of yjxiong/caffe."""
-    return "VideoClips" if any(layer.video_data_param.HasField(name) for name in CLIPS) else "VideoFrames"
 
 
 def modern_volumes(layer: pb.LayerParameter) -> Changes:
     """Changes a layer of C3D or of video-caffe in place."""
-    changes = Changes(layer.type if layer.type in (*TYPES, *OVER_AXES) else "", {}, [], [])
+    changes = unchanged()
+    if layer.type in (*TYPES, *OVER_AXES):
+        changes.dialects.append(layer.type)
     if layer.type in OVER_AXES:
         _axes(layer, OVER_AXES[layer.type], changes)
     if layer.type in TYPES:
         _convolution(layer, changes)
     if layer.type == "Pooling3D" and layer.HasField("pooling_param"):
         _rename(layer, "pooling_param", "pooling3d_param", changes)
-    if layer.type == "VideoClips" and layer.HasField("image_data_param"):
-        _clips(layer, changes)
     for holder, names in OWN.items():
         for name in names:
             if layer.HasField(holder) and getattr(layer, holder).HasField(name):
@@ -296,35 +282,23 @@ def _axes(layer: pb.LayerParameter, holder: str, changes: Changes) -> None:
             changes.moves[holder, shape, "dim", i] = holder, *place
 
 
-def _clips(layer: pb.LayerParameter, changes: Changes) -> None:
-    """The layers of C3D-v1.0 have their fields in image_data_param."""
-    p, old = layer.image_data_param, "image_data_param"
-    for name in MOVED_CLIPS:
-        if p.HasField(name):
-            setattr(layer.video_data_param, name, getattr(p, name))
-            changes.moves[old, name] = "video_data_param", name
-    if p.HasField("mean_value"):
-        changes.moves[old, "mean_value"] = "transform_param", "mean_value", len(layer.transform_param.mean_value)
-        layer.transform_param.mean_value.append(p.mean_value)
-    for field, _ in p.ListFields():
-        if field.name not in (*MOVED_CLIPS, "mean_value"):
-            changes.notes.append((f'"{field.name}" in {old} of {layer.type} has no effect', (old, field.name)))
-    layer.ClearField(old)
-
-
 HOLES = ("hole", "hole_h", "hole_w")
 
 
 def modern_holes(layer: pb.LayerParameter) -> Changes:
-    changes = Changes("", {}, [], [])
+    """Changes a layer of Deeplab or SegStereo in place."""
+    changes = unchanged()
     p, data = layer.convolution_param, layer.image_data_param
     if layer.type == "HoleConvolution":  # SegStereo, which has a Convolution without them
-        layer.type, changes = "Convolution", changes._replace(dialect="HoleConvolution")
+        layer.type = "Convolution"
+        changes.dialects.append("HoleConvolution")
     if names := [name for name in HOLES if p.HasField(name)]:
-        changes = changes._replace(dialect=changes.dialect or f"{names[0]} of a convolution")
+        if not changes.dialects:
+            changes.dialects.append(f"{names[0]} of a convolution")
         _holes(p, names, changes.moves, changes.mistakes)
     if data.HasField("has_label"):
-        changes = changes._replace(dialect=changes.dialect or "has_label of image_data_param")
+        if not changes.dialects:
+            changes.dialects.append("has_label of image_data_param")
         changes.moves["image_data_param", "has_label"] = ("image_data_param", "label_type")
         if not data.has_label and not data.HasField("label_type"):
             data.label_type = pb.ImageDataParameter.NONE

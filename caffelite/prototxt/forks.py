@@ -9,11 +9,14 @@ HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-proces
 TheLegendAli/DeepLab-Context (Deeplab), zerowfz/caffe_dss; and from nets of OpenVINO, ducha-aiki/caffenet-benchmark,
 jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and Robert0812/deepsaldet. The forks' own
 messages need no table: they are inside these fields and are skipped with them. A field that makes the fork compute
-something else is refused.
+something else is refused. Fields that forks added to messages of families are in the families' dialects.
 """
 
 import math
+from collections.abc import Iterator
 from functools import cache
+
+from . import families
 
 _PROPORTIONS = " ".join(f"gpu_{i}_{what}_proportion" for i in range(4) for what in ("batch", "depth"))
 # fork: message of Caffe's: what the fork added to it and the schema here lacks; field=value: the fork's default, with
@@ -39,7 +42,6 @@ _FIELDS = {
             "display=false forward_packing=NCHW num_labels=0 random_seed=-1 use_gpu_transform=false"
         ),
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
-        "MultiBoxLossParameter": "ignore_difficult_gt=false",
         "BatchNormParameter": "engine=DEFAULT",
         "ConvolutionParameter": "conv_algos_override=-1,-1,-1 cudnn_convolution_algo_seeker=FINDEX",
         "DataParameter": "parser_threads=0 precache=false threads=0",
@@ -68,31 +70,22 @@ _FIELDS = {
     },
     "Synopsys Caffe": {
         "BatchNormParameter": "add_eps_before_sqrt=true icnet=false",
-        "BNParameter": "icnet=false",
         "ConvolutionParameter": "pad_type=0",
-        "DetectionOutputParameter": "nbottom=6 no_permute=false",
         "PoolingParameter": "pad_type=0",
-        "LayerParameter": "roi_align_param",
-        "PriorBoxParameter": "faceboxes=false keras=false tf=false",
     },
     "SSD's Caffe": {
-        "PriorBoxParameter": "reduce_boxes",
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
         "ConvolutionParameter": "tf_pad",
     },
-    "PSPNet's Caffe": {"BatchNormParameter": "update_global_stats=false", "BNParameter": "engine=DEFAULT"},
+    "PSPNet's Caffe": {"BatchNormParameter": "update_global_stats=false"},
     "yjxiong's Caffe": {
         "NetParameter": "mem_param",
         "SolverParameter": "group_id richness=300",
-        "BNParameter": "engine=DEFAULT",
         "ConvolutionParameter": "dilation_h dilation_w",
         "ReductionParameter": "k=1",
         "TransformationParameter": "original_image=false stride=1 upper_height upper_size upper_width",
     },
-    "CTPN's Caffe": {"BNParameter": "axis=1"},
-    "SegStereo's Caffe": {"BNParameter": "axis=1 engine=DEFAULT multigpu_sync=ALL"},
     "caffe-windows": {
-        "BNParameter": "engine=DEFAULT",
         "BatchNormParameter": "disable_mean=false disable_variance=false",
         "ConvolutionParameter": "cudnn_convolution_algo_seeker=FINDEX shape_offset",
         "DropoutParameter": "sqrt_scale=false",
@@ -114,9 +107,6 @@ _FIELDS = {
         ),
     },
     "MobileNet-YOLO's Caffe": {
-        "AnnotatedDataParameter": (
-            "difficult_label_warmup=false seg_resize_height=0 seg_resize_width=0 seg_scales=8 single_class=true"
-        ),
         "Datum": "seg_label",
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
         "TransformationParameter": (
@@ -134,7 +124,6 @@ _FIELDS = {
             "smooth_filtering=false"
         )
     },
-    "MS-CNN's Caffe": {"ImageGtDataParameter": "mean_file mirror=false"},
     "OpenCL Caffe": {
         "NetParameter": "autotune data_type quantizer reduced_memory_inference=false",
         "NetState": "quantizer_mode=CAFFE_QUANT_PASSIVE",
@@ -167,10 +156,6 @@ _FIELDS = {
             "clip_max clip_min is_flow=false num_truth_channels=1 show_data=0 truth_scale=1 use_byte_input=false "
             "use_label=true"
         ),
-        "VideoDataParameter": (
-            "crop_size=0 is_color=true max_sampling_rate=1 mean_file mirror=false num_of_labels=1 rand_skip=0 "
-            "scale=1 show_data=false use_multiple_label=false use_sampling_rate_jitter=false"
-        ),
     },
     "FlowNet's Caffe": {
         "LayerParameter": "reshape_every_iter=true",
@@ -196,9 +181,7 @@ _FIELDS = {
     "another Caffe": {
         "LayerParameter": "convolution_mask_param",
         "ParamSpec": "param_propagate_down=true",
-        "InterpParameter": "is_seglabel=false",
     },
-    "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized=true"},
 }
 
 # What the forks' sources do with fields that leave every number as it is (but for rounding): the fields
@@ -232,10 +215,8 @@ _HARMLESS = {
     "chooses the form of files": "store_blobs_in_old_format",
     # NVIDIA/caffe: cudnn_dropout_layer.hpp, data_transformer.cpp. Here the solver's random_seed seeds every layer.
     "seeds the random numbers of one layer": "random_seed",
-    # No code of NVIDIA/caffe reads the first three, and none but the tests of naibaf7/caffe the last two.
-    "is read by no layer": "ignore_difficult_gt num_labels torch_pooling unit_test_fuse_kernel unit_test_mode",
-    # OpenVINO's specification of DetectionOutput
-    "is read with normalized: false alone": "input_height input_width",
+    # No code of NVIDIA/caffe reads the first two, and none but the tests of naibaf7/caffe the last two.
+    "is read by no layer": "num_labels torch_pooling unit_test_fuse_kernel unit_test_mode",
     # Of files that caffe.proto had no layers for yet
     "says for which program a file was written": "version",
     # Deeplab: net.cpp
@@ -250,7 +231,6 @@ _ROUNDS = (
     "quantizer quantizer_mode top_quantizer"
 )
 
-HARMLESS = frozenset(" ".join(_HARMLESS.values()).split())
 ROUNDS = frozenset(_ROUNDS.split())
 
 # Layer types of old layers (V1) that a fork added and that have no layer here
@@ -271,11 +251,34 @@ def old_type(name: str) -> str | None:
 ENGINES = frozenset(("DEFAULT", "CAFFE", "CUDNN", "MKL2017", "MKLDNN"))
 
 
+def tables() -> Iterator[tuple[str, dict[str, str]]]:
+    """(fork, message → the fields that it added), of core messages, then of those of families."""
+    yield from _FIELDS.items()
+    yield from families.entries("FIELDS")
+
+
+def reasons() -> Iterator[tuple[str, str]]:
+    """(reason, the fields that leave every number as it is)."""
+    yield from _HARMLESS.items()
+    yield from families.entries("HARMLESS")
+
+
+@cache
+def harmless() -> frozenset[str]:
+    """The fields that leave every number as it is."""
+    return frozenset(" ".join(names for _, names in reasons()).split())
+
+
+def remedies() -> dict[str, str]:
+    """field → what else does what it does."""
+    return _REMEDIES | dict(families.entries("REMEDIES"))
+
+
 @cache
 def _added(message: str) -> dict[str, dict[str, str | None]]:
     """The fields that forks added to a message: field → fork → its default there, None without one."""
     added: dict[str, dict[str, str | None]] = {}
-    for fork, messages in _FIELDS.items():
+    for fork, messages in tables():
         for entry in messages.get(message, "").split():
             field, equals, default = entry.partition("=")
             added.setdefault(field, {})[fork] = default if equals else None
@@ -289,7 +292,7 @@ def fields(message: str) -> dict[str, tuple[str, ...]]:
 
 def changes_results(message: str, field: str, value: str) -> bool:
     """Whether a field with this value, as text without quotes, makes the fork compute something else."""
-    if field in HARMLESS or field in ROUNDS:
+    if field in harmless() or field in ROUNDS:
         return False
     return not all(default is not None and _same(value, default) for default in _added(message)[field].values())
 
@@ -317,22 +320,19 @@ def unsupported(message: str, field: str) -> str:
 # What else does what a field of a fork does
 _REMEDIES = {
     "param_propagate_down": "write lr_mult: 0 and decay_mult: 0 in its place",
-    "roi_align_param": "write roi_pooling_param, and a Pooling layer of 2 x 2 behind, as MS-CNN does",
-    "faceboxes": "write density: [4, 2, 1], one for each min_size",
     "max_rotation_angle": "write perturb_param { max_rotate_degree: ... }, which keeps the size of the image",
     "contrast_brightness_adjustment": "write distort_param with brightness_prob and contrast_prob",
     **dict.fromkeys(
         ("min_side", "min_side_min", "min_side_max"), "write img_rand_resize_lower and img_rand_resize_upper"
     ),
     "normalize_type": "write a Normalize with this normalize_param, and a MultinomialLogisticLoss behind it",
-    "is_seglabel": "resize labels by a layer ResizeNearestNeighbor",
     "convolution_mask_param": "write the masked weights as zeros into the caffemodel, and remove it",
 }
 
 
 def remedy(field: str) -> str:
     """For the mistake of a field that changes results."""
-    return _REMEDIES.get(field, "remove it to go on with a net that does without")
+    return remedies().get(field, "remove it to go on with a net that does without")
 
 
 def default(message: str, field: str) -> str | None:
@@ -343,5 +343,5 @@ def default(message: str, field: str) -> str | None:
 
 def holders(field: str) -> list[str]:
     """The messages that have a field in some fork, each with those forks."""
-    messages = dict.fromkeys(m for fork in _FIELDS.values() for m in fork)
+    messages = dict.fromkeys(message for _, table in tables() for message in table)
     return [f"{m} ({' and '.join(fields(m)[field])})" for m in messages if field in fields(m)]

@@ -12,19 +12,14 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import Collector, Locator, Where, did_you_mean
-from . import schema
+from . import families, schema
 from .dialects import (
-    CONVERTED,
-    FUSED,
     LARGEST,
     LEARNT,
-    PADDED,
-    RETRIEVAL,
     SIDED,
     SIDES,
     SOLVER_TYPES,
     SPELLED_OTHERWISE,
-    STEREO,
     TRANSFORM,
     TRANSFORMED,
     V0_FIELDS,
@@ -33,11 +28,12 @@ from .dialects import (
     V1_FIELDS,
     V1_PARAM,
     aligned_offsets,
+    fused_types,
     modern_holes,
     modern_type,
     modern_volumes,
+    padded_types,
     top_shapes,
-    type_of_video,
     v0_message,
 )
 
@@ -310,23 +306,18 @@ class _Upgrade:
     # settings of modern layers that are older than others
 
     def settings(self) -> None:
-        types, parts = {layer.type for layer in self.net.layer}, self.net.bn_stats_batch_size
+        types, parts = frozenset(layer.type for layer in self.net.layer), self.net.bn_stats_batch_size
         if self.net.HasField("bn_stats_batch_size"):
             self.add_dialect("bn_stats_batch_size")
             self.net.ClearField("bn_stats_batch_size")
-        stereo, retrieval = not STEREO.isdisjoint(types), not RETRIEVAL.isdisjoint(types)
         for i, layer in enumerate(self.net.layer):
-            if stereo and layer.type == "BN":
-                self.stereo(layer)
-            if retrieval and layer.type == "Normalize":
-                self.unit_samples(i, layer)
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
                 if parts:
                     layer.batch_norm_param.stats_batch_size = parts
                     self.moves["layer", i, "batch_norm_param", "stats_batch_size"] = ("bn_stats_batch_size",)
             if layer.type not in schema.users and not layer.HasField("fork"):
-                self.fork(i, layer)
+                self.fork(i, layer, types)
             self.rates(i, layer)
             self.of_2014(i, layer)
             for message in filter(layer.HasField, TRANSFORMED):
@@ -335,66 +326,28 @@ class _Upgrade:
                     self.note(note, "layer", i, message, name)
         self.move()
 
-    def stereo(self, layer: pb.LayerParameter) -> None:
-        """A BN of SegStereo, unless it has fields of others."""
-        named = {field.name for field, _ in layer.bn_param.ListFields()}
-        if not named.intersection(("slope_filler", "bias_filler", "momentum", "eps", "bn_mode", "use_history_in_test")):
-            self.add_dialect("BN of SegStereo")
-            layer.bn_param.use_history_in_test = True
-
-    def unit_samples(self, i: int, layer: pb.LayerParameter) -> None:
-        """The Normalize of crn, in a net with its other types, which has no message: samples of length 1."""
-        if len(layer.top) == 1 and not layer.HasField("norm_param") and not layer.HasField("normalize_param"):
-            self.add_dialect("Normalize of crn")
-            what = "a Normalize without norm_param in a net with Netvlad or Intranorm learns no scale"
-            self.note(f'layer "{layer.name}": {what}', "layer", i, "type")
-            layer.type, layer.intranorm_param.cluster_num = "Intranorm", 1
-
-    def fork(self, i: int, layer: pb.LayerParameter) -> None:
-        """A type that forks name otherwise than the layer here."""
+    def fork(self, i: int, layer: pb.LayerParameter, types: frozenset[str]) -> None:
+        """A type that forks name otherwise than the layer here. types: those of the net."""
         if layer.type == "AutoCrop" and len(layer.bottom) == 2:
             self.add_dialect("AutoCrop")
             layer.type = "Crop"
             self.offsets(i, "AutoCrop", "layer", i)
-        video = layer.video_data_param
-        if layer.type == "VideoData" and video.video_type == video.LOCAL_SOURCE:
-            self.add_dialect("video_type: LOCAL_SOURCE")
-            video.video_type, video.video_file = video.VIDEO, video.source
-            video.ClearField("source")
-            self.moves["layer", i, "video_data_param", "source"] = "layer", i, "video_data_param", "video_file"
-        if layer.type == "VideoData" and layer.video_data_param.source:
-            self.add_dialect("VideoData with a source")
-            layer.type = type_of_video(layer)
         if layer.type == "Scalar":
             self.add_dialect("Scalar")
             layer.type, layer.scale_param.axis = "Scale", layer.scalar_param.axis
             layer.ClearField("scalar_param")
             self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
-        if layer.type == "Reshape" and layer.reshape_param.HasField("pixelshuffler"):
-            self.pixel_shuffle(i, layer)
-        if layer.type == "PriorBox" and layer.prior_box_param.box_width:
-            self.add_dialect("box_width of a PriorBox")
-            layer.type, p = "PriorBoxClustered", layer.prior_box_param
-            for name in ("width", "height"):
-                getattr(p, name)[:] = getattr(p, f"box_{name}")
-                p.ClearField(f"box_{name}")
-                self.moves["layer", i, "prior_box_param", f"box_{name}"] = "layer", i, "prior_box_param", name
         if layer.type in SPELLED_OTHERWISE:
             self.add_dialect(layer.type)
             layer.type = SPELLED_OTHERWISE[layer.type]
         if layer.type == "ReLU" and (layer.relu_param.HasField("maximum") or layer.relu_param.HasField("minimum")):
             self.bounded(i, layer)
-        if layer.type == "ReLU" and layer.relu_param.relu6:
-            self.add_dialect("relu6 of a ReLU")
-            layer.relu_param.ClearField("relu6")
-            layer.type, self.moves["layer", i, "relu_param"] = "ReLU6", ("layer", i, "relu6_param")
-            layer.relu6_param.CopyFrom(layer.relu_param)
-            layer.ClearField("relu_param")
         if layer.type == "CoSData":
             self.spark(i, layer)
-        if layer.type.startswith("Frcnn") and layer.type in CONVERTED:
-            self.frcnn(layer)
-        self.renamed(i, layer)
+        for change in families.changes().get(layer.type, ()):
+            self.apply(i, change(layer, types))
+        for changes in (modern_volumes(layer), modern_holes(layer)):
+            self.apply(i, changes)
 
     def bounded(self, i: int, layer: pb.LayerParameter) -> None:
         """A ReLU between bounds."""
@@ -416,18 +369,6 @@ class _Upgrade:
         layer.clip_param.min, layer.clip_param.max = low, max(low, high)
         self.moves[at] = "layer", i, "clip_param"
 
-    def pixel_shuffle(self, i: int, layer: pb.LayerParameter) -> None:
-        """A Reshape of Intel's and Synopsys's that moves channels."""
-        factor = layer.reshape_param.pixelshuffler
-        layer.reshape_param.ClearField("pixelshuffler")
-        if factor != 1:
-            self.add_dialect("pixelshuffler of a Reshape")
-            layer.ClearField("reshape_param")
-            layer.type, layer.pixel_shuffle_param.upscale_factor = "PixelShuffle", max(factor, 0)
-            field = "layer", i, "pixel_shuffle_param"
-            self.moves |= {("layer", i, "reshape_param"): field}
-            self.moves["layer", i, "reshape_param", "pixelshuffler"] = (*field, "upscale_factor")
-
     def spark(self, i: int, layer: pb.LayerParameter) -> None:
         """The data of CaffeOnSpark come from the caller."""
         try:
@@ -440,15 +381,6 @@ class _Upgrade:
         layer.input_param.CopyFrom(pb.InputParameter(shape=shapes))
         layer.ClearField("cos_data_param")
         self.moves["layer", i, "cos_data_param"] = ("layer", i, "input_param")
-
-    def frcnn(self, layer: pb.LayerParameter) -> None:
-        """py-faster-rcnn's layers in C++ (D-X-Y/caffe-faster-rcnn), whose settings are in a file of the program."""
-        self.add_dialect(layer.type)
-        layer.type = "RoIData" if layer.type == "FrcnnRoiData" else layer.type.removeprefix("Frcnn")
-        if layer.type == "RoIData":
-            layer.ClearField("window_data_param")  # lists and settings in forms of the program
-        if layer.type == "ProposalTarget" and not layer.proposal_target_param.num_classes:
-            layer.proposal_target_param.num_classes = 21  # n_classes of its voc_config.json
 
     def rates(self, i: int, layer: pb.LayerParameter) -> None:
         """Those of Caffe con Troll, one number a parameter blob."""
@@ -475,17 +407,16 @@ class _Upgrade:
             p.ClearField("round_below")
             self.moves["layer", i, "pooling_param", "round_below"] = "layer", i, "pooling_param", "round_mode"
 
-    def renamed(self, i: int, layer: pb.LayerParameter) -> None:
-        """C3D's layers over frames, and Deeplab's fields."""
-        for changes in (modern_volumes(layer), modern_holes(layer)):
-            if changes.dialect:
-                self.add_dialect(changes.dialect)
-            for old, new in changes.moves.items():
-                self.moves["layer", i, *old] = "layer", i, *new
-            for what, path, details in changes.mistakes:
-                self.mistake(what, "layer", i, *path, **details)
-            for note, path in changes.notes:
-                self.note(note, "layer", i, *path)
+    def apply(self, i: int, changes: families.Changes) -> None:
+        """Records what became of layer ``i``."""
+        for dialect in changes.dialects:
+            self.add_dialect(dialect)
+        for old, new in changes.moves.items():
+            self.moves["layer", i, *old] = "layer", i, *new
+        for what, path, details in changes.mistakes:
+            self.mistake(what, "layer", i, *path, **details)
+        for note, path in changes.notes:
+            self.note(note, "layer", i, *path)
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
         """Sets the rates of its statistics to 0, which the first versions of the layer did not read: where three params
@@ -500,16 +431,16 @@ class _Upgrade:
     def sides(self) -> None:
         """pad_l and its like become pad_h and pad_w; where the sides differ, a layer before or after a convolution. A
         Pooling has them itself: its windows and the positions of its maxima are those of the image."""
-        holders = {}
+        holders, padded = {}, padded_types()
         for i, layer in enumerate(self.net.layer):
             for field in (d.name for d, _ in layer.ListFields() if d.message_type and d.message_type.name in SIDED):
                 pads = [getattr(getattr(layer, field), side) for side in SIDES]
                 if field == "pooling3d_param":
                     pads[0] = 0  # the layer itself speaks of its pad_l, along the frames
-                if any(pads) and PADDED.get(layer.type) != field:
+                if any(pads) and padded.get(layer.type) != field:
                     what = f'layer "{layer.name}" ({layer.type}) has pads by side'
                     named = next(side for side, pad in zip(SIDES, pads, strict=True) if pad)
-                    self.mistake(what, "layer", i, field, named, expected=f"a {' or '.join(PADDED)}")
+                    self.mistake(what, "layer", i, field, named, expected=f"a {' or '.join(padded)}")
                 elif any(pads) and not (layer.type == "Pooling" and (pads[0] != pads[1] or pads[2] != pads[3])):
                     holders[i] = field, pads
         if not holders:
@@ -561,9 +492,9 @@ class _Upgrade:
 
     def fused(self) -> None:
         """``relu: true`` in a layer, or OpenCL Caffe's ``fuse_type``, becomes a ReLU layer after it, in place."""
-        holders = {}
+        holders, types = {}, fused_types()
         for i, layer in enumerate(self.net.layer):
-            field = FUSED.get(layer.type)
+            field = types.get(layer.type)
             if field and (getattr(layer, field).relu or getattr(getattr(layer, field), "fuse_type", 0)):
                 holders[i] = getattr(layer, field)
         if not holders:
@@ -578,7 +509,7 @@ class _Upgrade:
             new.CopyFrom(old)
             if i not in holders:
                 continue
-            at, settings = ("layer", i, FUSED[old.type]), getattr(new, FUSED[old.type])
+            at, settings = ("layer", i, types[old.type]), getattr(new, types[old.type])
             relu = self.net.layer.add(name=f"{old.name}/relu", type="ReLU", include=old.include, exclude=old.exclude)
             relu.bottom.extend(old.top[:1])
             relu.top.extend(old.top[:1])

@@ -1,49 +1,19 @@
 """Python layers of well-known detectors that are native here: module and class → type, and what their param_str means.
 
-The layer of such a name is built from this table, and nothing is imported, unless the user gave a folder (-python DIR
-or CAFFELITE_PYTHON) that has the module, or the calling program has imported the package of the module. Fields of the
-native message that the layer also has go before param_str.
+The layer of such a name is built from the tables of families, and nothing is imported, unless the user gave a folder
+(-python DIR or CAFFELITE_PYTHON) that has the module, or the calling program has imported the package of the module.
+Fields of the native message that the layer also has go before param_str.
 """
 
 import ast
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from ... import caffelite_pb2 as pb, user_modules
 from ...errors import Locator, did_you_mean
 from ...prototxt import say_once, schema
-
-
-@dataclass(frozen=True)
-class NativeLayer:
-    """A native type, its message in LayerParameter, and the fields that the keys of param_str set. tops: a pattern of
-    the names that its tops have; others are of a program that feeds more."""
-
-    type: str
-    message: str
-    fields: dict[str, str]
-    tops: str = ".*"
-
-
-_ANCHORS = {"feat_stride": "feat_stride", "scales": "scale", "ratios": "ratio"}
-# rbgirshick/py-faster-rcnn, lib/rpn and lib/roi_data_layer, and all that is derived from it
-NATIVE = {
-    ("rpn.proposal_layer", "ProposalLayer"): NativeLayer("Proposal", "proposal_param", _ANCHORS),
-    ("rpn.anchor_target_layer", "AnchorTargetLayer"): NativeLayer(
-        "AnchorTarget", "anchor_target_param", {**_ANCHORS, "allowed_border": "allowed_border"}
-    ),
-    ("rpn.proposal_target_layer", "ProposalTargetLayer"): NativeLayer(
-        "ProposalTarget", "proposal_target_param", {"num_classes": "num_classes"}
-    ),
-    ("roi_data_layer.layer", "RoIDataLayer"): NativeLayer(
-        "RoIData",
-        "roi_data_param",
-        {"num_classes": "num_classes"},
-        r"(?!.*(mask|secondary)).*",  # MNC, RstarCNN
-    ),
-}
+from ...prototxt.families import NativeLayer, python_layers
 
 _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*(?:!!python/tuple\s*)?(\[[^\]]*\]|\([^)]*\)|[^,;\n{}\[\]()]+)""")
 
@@ -51,7 +21,7 @@ _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*(?:!!python/tuple\s*)?(\[[^\]]*\]|\
 def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     """The layer as its native type, if it is a Python layer of the table; else the same message, also where param_str
     has a key of another program's module. Errors: a param_str with a misspelt key, or that cannot be read."""
-    known = NATIVE.get((spec.python_param.module, spec.python_param.layer)) if spec.type == "Python" else None
+    known = python_layers().get((spec.python_param.module, spec.python_param.layer)) if spec.type == "Python" else None
     if known is None or known.type in schema.users or _given_by_user(spec.python_param.module):
         return spec
     if not all(re.fullmatch(known.tops, top) for top in spec.top) or not _all_known(spec, known, locate):

@@ -8,8 +8,9 @@ from textnet import build
 
 from caffelite import caffelite_pb2 as pb, user_modules
 from caffelite.errors import NOWHERE, CaffeliteError
+from caffelite.families.rcnn.dialects import PYTHON
 from caffelite.layers import REGISTRY
-from caffelite.layers.base.python_names import NATIVE, native
+from caffelite.layers.base.python_names import native
 
 TRAIN_NET = """
 layer { name: "input-data" type: "Python" top: "data" top: "im_info" top: "gt_boxes"
@@ -51,7 +52,7 @@ def test_a_train_net_builds_without_its_modules():
 
 
 def test_every_name_stands_for_a_type_with_these_fields():
-    for known in NATIVE.values():
+    for known in PYTHON.values():
         message = pb.LayerParameter.DESCRIPTOR.fields_by_name[known.message].message_type
         assert REGISTRY[known.type].field == known.message
         assert set(known.fields.values()) <= set(message.fields_by_name)

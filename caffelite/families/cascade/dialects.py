@@ -1,0 +1,3 @@
+"""Fields that zhaoweicai/mscnn added."""
+
+FIELDS = {"MS-CNN's Caffe": {"ImageGtDataParameter": "mean_file mirror=false"}}

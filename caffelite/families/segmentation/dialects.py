@@ -1,0 +1,34 @@
+"""BN and Interp in files of forks.
+
+The names come from the forks' schemas: hszhao/PSPNet, yjxiong/caffe, tianzhi0549/CTPN, yangguorun/SegStereo,
+happynear/caffe-windows, foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
+"""
+
+from ... import caffelite_pb2 as pb
+from ...prototxt.families import Changes, unchanged
+
+FIELDS = {
+    "Synopsys Caffe": {"BNParameter": "icnet=false"},
+    "PSPNet's Caffe": {"BNParameter": "engine=DEFAULT"},
+    "yjxiong's Caffe": {"BNParameter": "engine=DEFAULT"},
+    "CTPN's Caffe": {"BNParameter": "axis=1"},
+    "SegStereo's Caffe": {"BNParameter": "axis=1 engine=DEFAULT multigpu_sync=ALL"},
+    "caffe-windows": {"BNParameter": "engine=DEFAULT"},
+    "another Caffe": {"InterpParameter": "is_seglabel=false"},
+}
+REMEDIES = {"is_seglabel": "resize labels by a layer ResizeNearestNeighbor"}
+STEREO = frozenset(("HoleConvolution", "Correlation1D"))  # SegStereo's own types
+OF_OTHERS = "slope_filler", "bias_filler", "momentum", "eps", "bn_mode", "use_history_in_test"
+
+
+def _stereo(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
+    """A BN of SegStereo, unless it has fields of others, takes the running moments in TEST."""
+    changes = unchanged()
+    named = {field.name for field, _ in layer.bn_param.ListFields()}
+    if not STEREO.isdisjoint(types) and named.isdisjoint(OF_OTHERS):
+        changes.dialects.append("BN of SegStereo")
+        layer.bn_param.use_history_in_test = True
+    return changes
+
+
+CHANGES = {"BN": _stereo}
