@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from fuzz_campaign import Campaign, main
-from test_prototxt_mutations import mutate
+from prototxt.test_prototxt_mutations import mutate
 
 from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from fuzz_campaign import Campaign, main
-from test_prototxt_mutations import SHIPPED, mutate
+from prototxt.test_prototxt_mutations import SHIPPED, mutate
 
 import caffelite
 from caffelite import cli, user_modules

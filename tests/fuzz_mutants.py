@@ -5,7 +5,7 @@ import re
 import struct
 from collections.abc import Callable
 
-from test_prototxt_mutations import mutate
+from prototxt.test_prototxt_mutations import mutate
 
 Mutator = Callable[[bytes, random.Random], bytes]
 PAGE = 4096  # of an LMDB

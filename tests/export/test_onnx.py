@@ -92,7 +92,6 @@ LAYERS = {
 }
 MANY = {
     "sum": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { coeff: 0.5 coeff: -2 }', 1),
-    "sum of three": ('bottom: "x" bottom: "x" bottom: "x" type: "Sum"', 1),
     "product": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { operation: PROD }', 1),
     "smallest": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { operation: MIN }', 1),
     "largest": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { operation: MAX }', 1),

@@ -126,7 +126,7 @@ def test_a_deleted_folder_is_an_error(folder, make):
 
 
 def test_mutants_of_a_state(folder, train):
-    """Of models: tests/test_weights.py; of HDF5 files: tests/fuzz_kinds.py."""
+    """Of models: tests/weights/test_weights.py; of HDF5 files: tests/fuzz_kinds.py."""
     train(SOLVER)
     path, rng, actual = folder / "run_iter_4.solverstate", random.Random(3), Counter()
     good = state_of(path).SerializeToString()

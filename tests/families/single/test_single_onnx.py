@@ -4,6 +4,7 @@ from export.exported_nets import exports
 
 test_layers = exports(
     {
+        "sum of three": 'type: "Sum" bottom: "x" bottom: "x"',
         "grn": 'type: "GRN" grn_param { bias: 0.5 }',
         "sums of channels": 'type: "Sum" sum_param { num_component: 2 }',
         "dropout of channels": 'type: "SpatialDropout"',

@@ -91,8 +91,6 @@ CHANGES = {
     "DropoutParameter": ("sqrt_scale: true", "sqrt_scale: false random_seed: 7"),
     "BatchNormParameter": ("update_global_stats: true", "update_global_stats: false engine: MKLDNN"),
     "ParamSpec": ("param_propagate_down: false", "param_propagate_down: true"),
-    "DetectionOutputParameter": ("normalized: false", "normalized: true input_width: 320"),
-    "InterpParameter": ("is_seglabel: true", "is_seglabel: false"),
 }
 
 

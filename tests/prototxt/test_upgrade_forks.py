@@ -1,45 +1,18 @@
 """Old layers of Caffe's forks give the modern ones, and their fields keep their places in the file."""
 
 import pytest
-from test_upgrade import error, expect, modern
+from prototxt.upgrading import error, expect, modern
 
 
 def test_v1_layers_of_forks():
     expect(
-        "layers { type: UNPOOLING unpooling_param { kernel_size: 2 } } layers { type: BN bn_param { bn_mode: LEARN } } "
-        "layers { type: ELTWISE_ACCURACY eltwise_accuracy_param { ignore_label: 255 } }",
-        'layer { type: "Unpooling" unpooling_param { kernel_size: 2 } } '
-        'layer { type: "BN" bn_param { bn_mode: LEARN } } '
-        'layer { type: "Accuracy" accuracy_param { ignore_label: 255 } }',
-    )
-
-
-def test_v1_layers_of_deeplab():
-    expect(
-        "layers { type: INTERP interp_param { zoom_factor: 8 } } layers { type: PADDING padding_param { pad_beg: 1 } } "
-        "layers { type: SEG_ACCURACY seg_accuracy_param { ignore_label: 255 } } "
-        'layers { type: MAT_WRITE mat_write_param { prefix: "x" } } layers { type: DENSE_CRF dense_crf_param { '
-        "max_iter: 5 } } layers { type: BIAS_CHANNEL bias_channel_param { bg_bias: 2 } } "
-        "layers { type: UNIQUE_LABEL unique_label_param { max_labels: 3 } } "
+        "layers { type: ELTWISE_ACCURACY eltwise_accuracy_param { ignore_label: 255 } } "
+        "layers { type: PADDING padding_param { pad_beg: 1 } } "
         "layers { type: SOFTMAX_LOSS softmaxloss_param { ignore_label: 255 } }",
-        'layer { type: "Interp" interp_param { zoom_factor: 8 } } '
+        'layer { type: "Accuracy" accuracy_param { ignore_label: 255 } } '
         'layer { type: "Padding" padding_param { pad_beg: 1 } } '
-        'layer { type: "SegAccuracy" seg_accuracy_param { ignore_label: 255 } } '
-        'layer { type: "MatWrite" mat_write_param { prefix: "x" } } layer { type: "DenseCRF" dense_crf_param { '
-        'max_iter: 5 } } layer { type: "BiasChannel" bias_channel_param { bg_bias: 2 } } '
-        'layer { type: "UniqueLabel" unique_label_param { max_labels: 3 } } '
         'layer { type: "SoftmaxWithLoss" loss_param { ignore_label: 255 } }',
     )
-
-
-def test_a_reshape_of_pixels():
-    word = expect(
-        'layer { type: "Reshape" reshape_param { pixelshuffler: 2 } } '
-        'layer { type: "Reshape" reshape_param { pixelshuffler: 1 axis: 1 } }',
-        'layer { type: "PixelShuffle" pixel_shuffle_param { upscale_factor: 2 } } '
-        'layer { type: "Reshape" reshape_param { axis: 1 } }',
-    )
-    assert word("layer", 0, "pixel_shuffle_param", "upscale_factor") == "2"
 
 
 def test_fields_of_deeplab():
@@ -68,48 +41,29 @@ def test_rates_of_caffe_con_troll():
     assert word("layer", 0, "param", 1, "lr_mult") == "2"
 
 
-def test_v1_losses_of_normals():
-    expect(
-        "layers { type: MULTI_SOFTMAX } layers { type: MULTI_SOFTMAX_LOSS } layers { type: ANGLE_LOSS }",
-        'layer { type: "Softmax" } layer { type: "MultiSoftmaxLoss" } layer { type: "AngleLoss" }',
-    )
-
-
 def test_pads_by_side_of_synopsys():
     word = expect(
         'layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST } convolution_param { '
         "kernel_size: 3 stride: 2 pad_r: 1 pad_b: 2 } }"
         'layer { name: "m" type: "Pooling" bottom: "c" top: "m" pooling_param { kernel_size: 3 pad_l: 1 } }'
         'layer { name: "a" type: "Pooling" bottom: "m" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 pad_t: 1 '
-        "pad_b: 1 } }"
-        'layer { name: "r" type: "ReLU" relu_param { relu6: true negative_slope: 0.1 } }',
+        "pad_b: 1 } }",
         """layer { name: "c/pad" type: "Padding" bottom: "x" top: "c/pad" include { phase: TEST }
             padding_param { pad_l: 0 pad_r: 1 pad_t: 0 pad_b: 2 } }
         layer { name: "c" type: "Convolution" bottom: "c/pad" top: "c" include { phase: TEST }
             convolution_param { kernel_size: 3 stride: 2 } }
         layer { name: "m" type: "Pooling" bottom: "c" top: "m" pooling_param { kernel_size: 3 pad_l: 1 } }
         layer { name: "a" type: "Pooling" bottom: "m" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 pad_h: 1
-            pad_w: 0 } }
-        layer { name: "r" type: "ReLU6" relu6_param { negative_slope: 0.1 } }""",
+            pad_w: 0 } }""",
     )
     assert word("layer", 1, "convolution_param", "stride", 0) == "2"
     assert word("layer", 3, "pooling_param", "kernel_size") == "3"
-    assert word("layer", 4, "relu6_param", "negative_slope") == "0.1"
     expect(
         'layer { name: "d" type: "Deconvolution" bottom: "x" top: "d" convolution_param { kernel_size: 3 pad_r: 1 } }',
         """layer { name: "d" type: "Deconvolution" bottom: "x" top: "d/pad" convolution_param { kernel_size: 3 } }
         layer { name: "d/pad" type: "Padding" bottom: "d/pad" top: "d"
             padding_param { pad_l: 0 pad_r: -1 pad_t: 0 pad_b: 0 } }""",
     )
-
-
-def test_bn_of_segstereo():
-    """Takes the running moments in TEST, by what else the net has."""
-    shift = 'layer { type: "Correlation1D" } layer { type: "BN" %s }'
-    expect(shift % "", shift % "bn_param { use_history_in_test: true }")
-    same = 'layer { type: "BN" bn_param { decay: 0.1 } }'
-    for text in (same, shift % "bn_param { momentum: 0.1 }", shift % "bn_param { use_history_in_test: false }"):
-        expect(text, text)
 
 
 def test_files_of_2014():
@@ -131,21 +85,6 @@ def test_bn_stats_batch_size_of_intel():
     )
 
 
-def test_a_video_of_a_local_source():
-    expect(
-        'layer { type: "VideoData" video_data_param { video_type: LOCAL_SOURCE source: "x.mp4" } }',
-        'layer { type: "VideoData" video_data_param { video_type: VIDEO video_file: "x.mp4" } }',
-    )
-
-
-def test_normalize_of_crn():
-    """In a net with its other types it learns no scale; elsewhere it is SSD's."""
-    text = 'layer { type: "Netvlad" } layer { name: "n" type: "Normalize" top: "n" }'
-    expect(text, text.replace('"Normalize" top: "n"', '"Intranorm" top: "n" intranorm_param { cluster_num: 1 }'))
-    for same in ('layer { type: "Normalize" }', text.replace('"Normalize"', '"Normalize" norm_param { }')):
-        expect(same, same)
-
-
 def test_types_and_bounds_of_synopsys():
     expect(
         'layer { type: "SeLU" } layer { type: "SeLUDropout" selu_dropout_param { dropout_ratio: 0.2 } }',
@@ -158,10 +97,6 @@ def test_types_and_bounds_of_synopsys():
         layer { type: "ReLU" relu_param { negative_slope: 0.5 } }""",
     )
     assert word("layer", 0, "clip_param", "max") == "4"
-    expect(
-        'layer { type: "PriorBox" prior_box_param { box_width: 3 box_height: 4 } }',
-        'layer { type: "PriorBoxClustered" prior_box_param { width: 3 height: 4 } }',
-    )
     leaky = 'layer { name: "r" type: "ReLU" relu_param { maximum: 4 negative_slope: 0.5 } }'
     assert 'layer "r" (ReLU): bounds and negative_slope' in error(leaky)
 
@@ -169,11 +104,9 @@ def test_types_and_bounds_of_synopsys():
 def test_mistakes_of_pads_by_side():
     """A type without them does not pass over them either."""
     fields = "convolution_param { kernel_size: 3 pad_l: 1 }"
-    other = error(f'layer {{ name: "d" type: "DeformableConvolution" bottom: "x" {fields} }}')
-    assert 'layer "d" (DeformableConvolution) has pads by side; expected a Convolution' in other
-    for kind, field in (("BinaryConvolution", "convolution_param"), ("Pooling3D", "pooling3d_param")):
-        wrong = error(f'layer {{ name: "d" type: "{kind}" bottom: "x" {field} {{ kernel_size: 3 pad_b: 1 }} }}')
-        assert f'layer "d" ({kind}) has pads by side' in wrong
+    fields3d = "pooling3d_param { kernel_size: 3 pad_b: 1 }"
+    other = error(f'layer {{ name: "d" type: "Pooling3D" bottom: "x" {fields3d} }}')
+    assert 'layer "d" (Pooling3D) has pads by side; expected a Convolution' in other
     both = error('layer { type: "Convolution" bottom: "x" top: "y" convolution_param { pad: 1 pad_l: 1 } }')
     assert "both pad and pads by side" in both
     two = error(f'layer {{ type: "Convolution" bottom: "x" bottom: "y" top: "x" top: "z" {fields} }}')
@@ -185,28 +118,21 @@ def test_layers_over_frames_of_c3d():
         """layers { type: CONVOLUTION3D convolution_param { num_output: 2 kernel_size: 7 kernel_depth: 3
             pad: 4 temporal_pad: 1 temporal_stride: 5 } }
         layers { type: DECONVOLUTION3D convolution_param { kernel_size: 2 kernel_depth: 1 stride: 6 } }
-        layers { type: POOLING3D pooling_param { pool: AVE kernel_size: 2 kernel_depth: 8 } }
-        layers { type: VIDEO_DATA image_data_param { source: "s" batch_size: 9 new_length: 10 use_image: true
-            mean_file: "m" crop_size: 11 } }""",
+        layers { type: POOLING3D pooling_param { pool: AVE kernel_size: 2 kernel_depth: 8 } }""",
         """layer { type: "Convolution" convolution_param { num_output: 2 kernel_size: [3, 7, 7] pad: [1, 4, 4]
             stride: [5, 1, 1] } }
         layer { type: "Deconvolution" convolution_param { kernel_size: [1, 2, 2] stride: [1, 6, 6] pad: [0, 0, 0] } }
-        layer { type: "Pooling3D" pooling3d_param { pool: AVE kernel_size: 2 kernel_depth: 8 } }
-        layer { type: "VideoClips" video_data_param { source: "s" batch_size: 9 new_length: 10 use_image: true }
-            transform_param { mean_file: "m" crop_size: 11 } }""",
+        layer { type: "Pooling3D" pooling3d_param { pool: AVE kernel_size: 2 kernel_depth: 8 } }""",
     )
     assert [word("layer", 0, "convolution_param", "kernel_size", i) for i in (0, 1)] == ["3", "7"]
     assert word("layer", 1, "convolution_param", "stride", 1) == "6"
     assert word("layer", 2, "pooling3d_param", "kernel_depth") == "8"
-    assert word("layer", 3, "video_data_param", "new_length") == "10"
 
 
 def test_layers_over_frames_of_c3d_v1_1():
     word = expect(
-        'layer { type: "Convolution3D" convolution3d_param { kernel_size: 7 kernel_depth: 3 stride: 2 } }'
-        'layer { type: "VideoData" video_data_param { source: "s" sampling_rate: 2 } }',
-        """layer { type: "Convolution" convolution_param { kernel_size: [3, 7, 7] stride: [1, 2, 2] pad: [0, 0, 0] } }
-        layer { type: "VideoClips" video_data_param { source: "s" sampling_rate: 2 } }""",
+        'layer { type: "Convolution3D" convolution3d_param { kernel_size: 7 kernel_depth: 3 stride: 2 } }',
+        'layer { type: "Convolution" convolution_param { kernel_size: [3, 7, 7] stride: [1, 2, 2] pad: [0, 0, 0] } }',
     )
     assert word("layer", 0, "convolution_param", "kernel_size", 0) == "3"
 
@@ -295,20 +221,6 @@ def test_an_auto_crop_is_a_crop_with_its_offset():
     assert crop.type == "Crop" and list(crop.crop_param.offset) == [35, 35]
     actual = error(MODERN.replace('stride: 2 } }\n    layer { type: "Auto', 'stride: 1 } }\n    layer { type: "Auto'))
     assert actual.startswith("n:4:") and 'layer "crop" (AutoCrop): its bottoms differ in scale' in actual
-
-
-FRCNN = """layer { type: "FrcnnRoiData" name: "d" top: "data" top: "im_info" top: "gt_boxes"
-      window_data_param { source: "list" } }
-    layer { type: "FrcnnAnchorTarget" name: "a" } layer { type: "FrcnnProposal" name: "p" }
-    layer { type: "FrcnnProposalTarget" name: "t" }
-    layer { type: "FrcnnProposalTarget" name: "of 5" proposal_target_param { num_classes: 5 } }"""
-
-
-def test_faster_rcnn_in_cpp_has_the_layers_of_its_python():
-    layers = modern(FRCNN).message.layer
-    assert [layer.type for layer in layers] == ["RoIData", "AnchorTarget", "Proposal", *["ProposalTarget"] * 2]
-    assert not layers[0].HasField("window_data_param")
-    assert [layer.proposal_target_param.num_classes for layer in layers[3:]] == [21, 5]
 
 
 SPARK = """layer { name: "d" type: "CoSData" top: "data" top: "words" source_class: "S" cos_data_param { batch_size: 4

@@ -27,7 +27,7 @@ from caffelite.layers import REGISTRY
 from caffelite.net import graph
 from caffelite.training import build_trainer
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 # Side in pixels of the images that the small nets see.
 SIDES = {

@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2, text_format
 from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError, Mistakes
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 SHIPPED = sorted([*ROOT.glob("models/**/*.prototxt"), *ROOT.glob("solvers/*.prototxt")])
 
 

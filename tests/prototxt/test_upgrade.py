@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
-from test_prototxt_mutations import mutate
+from prototxt.test_prototxt_mutations import mutate
+from prototxt.upgrading import error, expect, modern
 
 from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError
@@ -17,30 +18,6 @@ from caffelite.prototxt.dialects import LEARNT, V0_FIELDS, V0_TRANSFORM, V1_PARA
 @pytest.fixture(autouse=True)
 def warnings_are_logged_again():
     prototxt.say_once.cache_clear()
-
-
-def modern(text, message=pb.NetParameter):
-    return prototxt.modern(prototxt.parse(text, message, "n"))
-
-
-def expect(old, new, message=pb.NetParameter):
-    """The old text means the new one; gives a function from a path of the new message to the word there in the old
-    text."""
-    document = modern(old, message)
-    assert document.message == text_format.Parse(new, message())
-
-    def word(*path):
-        where = document.locate(*path)
-        assert where.line
-        return old.split("\n")[where.line - 1][where.column - 1 :].split()[0]
-
-    return word
-
-
-def error(text, message=pb.NetParameter):
-    with pytest.raises(CaffeliteError) as caught:
-        modern(text, message)
-    return str(caught.value)
 
 
 # layers { type: CONVOLUTION }
@@ -76,7 +53,7 @@ def test_v1_layer():
 
 def test_every_v1_type_has_a_modern_name():
     """The schema names them next to the enum's values; this program has its own list."""
-    schema = (Path(__file__).parent.parent / "proto/caffelite.proto").read_text()
+    schema = (Path(__file__).parent.parent.parent / "proto/caffelite.proto").read_text()
     enum = schema[schema.index("enum LayerType") :]
     message = {int(m[1]): m[2] for m in re.finditer(r'[A-Z0-9_]+ = (\d+);  // "(\w+)"', enum[: enum.index("}")])}
     types = pb.V1LayerParameter.LayerType.items()

@@ -22,7 +22,7 @@ from caffelite.net import graph
 from caffelite.net.compile import compile
 from caffelite.training import build_trainer, nets
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 NETS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "models").rglob("*.prototxt"))
 SOLVERS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "solvers").rglob("*.prototxt"))
 # The others are written by tools/make_models.py, and tests/test_models.py trains them at a small size.

@@ -9,7 +9,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb, prototxt
 from caffelite.errors import CaffeliteError, Mistakes
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 SHIPPED = sorted([*ROOT.glob("models/**/*.prototxt"), *ROOT.glob("solvers/*.prototxt")])
 CHARACTERS = "{}[]<>:;,-\"'\\#/ \n\t\r.0e_\0\x1b\x7f\x85\xa0é“\u2028\ufeff\ufffd😀\U0010ffff"
 NUMBERS = "0 -1 -0 1e39 1e-50 1e999 inf -inf nan 0x 0xFF 08 017 1.5 . 1.2.3 5abc 1f".split()
