@@ -128,20 +128,6 @@ class UnknownType(CaffeliteError):
     """A layer of a type that is unknown here, which decides on a net more than any other mistake."""
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def cell(value: object) -> object:
-    """A value for a CSV file that people open: text that a spreadsheet would take for a formula gets an apostrophe."""
-    if not isinstance(value, str) or not value[1:] or not value.startswith(FORMULA):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
-
-
 class Mistakes(CaffeliteError):
     """Several mistakes found in one pass, a line each."""
 

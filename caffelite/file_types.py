@@ -2,6 +2,7 @@
 pointer of Git LFS, an archive that holds the file."""
 
 import contextlib
+import os
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -58,13 +59,21 @@ def described(data: bytes) -> str | None:
     return "it is text, such as a prototxt" if text else None
 
 
+def read_listing(path: str | os.PathLike, errors: str = "strict") -> str:
+    """The text of a list, a table or annotations. errors: how bytes that are no UTF-8 are read. Errors: OSError,
+    UnicodeDecodeError; the file is a web page or another of these types, but for pictures."""
+    text = inputs.read_text(path, inputs.LIST, errors)
+    refuse(text[:_START].encode("utf-8", "surrogateescape"), path, but=(PICTURE,))
+    return text
+
+
 def refuse_file(path: str | Path, but: Collection[str] = ()) -> None:
     """``refuse`` for a file that is not read yet; one that cannot be opened is not judged."""
     with contextlib.suppress(OSError), inputs.open_file(path) as file:
         refuse(file.read(_START), path, but)
 
 
-def refuse(data: bytes, path: str | Path, but: Collection[str] = ()) -> None:
+def refuse(data: bytes, path: str | os.PathLike, but: Collection[str] = ()) -> None:
     """Errors: the content of a file shows that it is of one of these types, which is none of ``but``."""
     if (kind := file_type(data)) and kind.what not in but:
         raise CaffeliteError(f"{path} is {kind.what}", remedy=kind.remedy.format(quoted(path)))

@@ -71,11 +71,14 @@ def kill_tree(process: int) -> None:
             os.kill(each, signal.SIGKILL)
 
 
-def _check_private(folder: Path, status: os.stat_result) -> None:
-    """Refuses a folder of compiled code that is another user's, or that others can write."""
+def private_folder(folder: Path, variable: str) -> None:
+    """Makes a folder of compiled code, mode 700. variable: of the environment, that names another one. Errors: OSError;
+    CaffeliteError for a folder that is another user's, or that others can write."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
     if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
         what = f"other users can write {folder}, from which code is loaded"
-        remedy = f"remove {folder}, which is made anew, or name another one in the environment variable CAFFELITE_CACHE"
+        remedy = f"remove {folder}, which is made anew, or name another one in the environment variable {variable}"
         raise CaffeliteError(what, expected="mode 700, owned by you", remedy=remedy)
 
 
@@ -85,10 +88,8 @@ def cache_folder() -> Path:
     chosen = os.environ.get("CAFFELITE_CACHE")
     home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = home.stat()
+        private_folder(home, "CAFFELITE_CACHE")
         if os.access(home, os.W_OK):
-            _check_private(home, status)
             return home
     except OSError:
         pass

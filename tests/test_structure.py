@@ -31,6 +31,7 @@ ARROWS = {
     "system": "errors",
     "caffelite_pb2": "",
     "progress": "errors roots",
+    "spreadsheet": "",
     "stored": "errors inputs",
     "file_types": "errors inputs",
     "user_modules": "errors",
@@ -48,12 +49,12 @@ ARROWS = {
     "inspection": LANGUAGE + "user_modules prototxt charts devices layers net fork parallel data training",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE
-    + "progress stored user_modules prototxt weights charts devices layers net fork parallel data training "
+    + "progress spreadsheet stored user_modules prototxt weights charts devices layers net fork parallel data training "
     "inspection",
     "deploy": LANGUAGE + "prototxt detection layers net data",
     "report": LANGUAGE + "stored prototxt charts detection layers net data training",
     "visualize": LANGUAGE + "stored prototxt weights charts devices net deploy",
-    "sweep": LANGUAGE + "stored prototxt charts layers parallel training inspection runs report",
+    "sweep": LANGUAGE + "spreadsheet stored prototxt charts layers parallel training inspection runs report",
     "export": LANGUAGE + "layers net data",
     "families": LANGUAGE + "prototxt weights devices detection layers net data",
     "extending": "errors devices layers data",
@@ -64,7 +65,7 @@ ARROWS = {
     + "__version__ stored user_modules prototxt weights devices layers net data training inspection zoo runs "
     "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
-    + "__version__ progress user_modules prototxt weights devices detection layers net fork parallel data "
+    + "__version__ progress spreadsheet user_modules prototxt weights devices detection layers net fork parallel data "
     "training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
     "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
     "api": LANGUAGE + "user_modules prototxt devices layers net fork training zoo runs deploy pycaffe",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 import itertools
 import math
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import roots
-from ..errors import CaffeliteError, cell, reporting
+from ..errors import CaffeliteError, reporting
+from ..spreadsheet import csv_text
 from . import options
 from .options import comma_separated
 from .output import say
@@ -322,9 +322,9 @@ class Session:
             entry = by_file.get(str(file), {})
             head = [str(file), entry.get("seconds", ""), self.failed.get(file, "")]
             rows += [[*head, *cells] for cells in answers.cells(entry)]
-        with atomic(path) as draft, draft.open("w", encoding="utf-8", newline="") as lines:
-            table = [["file", "seconds", "error", *answers.columns], *rows]
-            csv.writer(lines).writerows([cell(value) for value in row] for row in table)
+        with atomic(path) as draft:
+            text = csv_text([["file", "seconds", "error", *answers.columns], *rows])
+            draft.write_text(text, "utf-8", newline="")
         say(f"wrote {path}: {answers.written(rows, self.entries)}", err=True)
 
     def _print_end(self, compared: list | None) -> None:

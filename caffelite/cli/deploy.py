@@ -68,7 +68,6 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     start()
     from .. import caffelite_pb2 as pb, prototxt
     from ..data import class_names
-    from ..data.samples import DataSource
     from ..deploy.convert import convert
     from ..deploy.preprocessing import describe
     from ..layers.base import unknown_types
@@ -83,7 +82,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         describe(preprocessing, source, graph.values[converted.inputs[0]].shape[1:2], channel_order.upper())
         for note in converted.notes:
             log.info("%s", note)
-        if source is not None and not isinstance(source, DataSource) and len(converted.inputs) == 1:
+        if source is not None and getattr(source, "samples", None) is None and len(converted.inputs) == 1:
             how = "add a transform_param to the Input layer, or give classify -mean and -scale"
             log.info("The data do not say how pixels become numbers: for pictures %s.", how)
         if samples:

@@ -80,6 +80,10 @@ class _Annotated(Datums):
             raise self.error(number, content, str(mistake)) from None
         return super().image(number, (content[0], record.datum.SerializeToString()))
 
+    def picture(self, number: int, content: Record) -> bytes | np.ndarray:
+        datum = parsed(content[1]).datum
+        return datum.data if datum.encoded else self.image(number, content)[0]
+
 
 class AnnotatedDatabase(_Annotated, Database):
     """The records of an LMDB of AnnotatedDatum."""

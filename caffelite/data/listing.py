@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .. import inputs, roots
+from .. import file_types, inputs, roots
 from ..errors import CaffeliteError, Collector, Where, did_you_mean
 from .database import EXACT_LABELS
 from .draws import key, permutation
@@ -56,7 +56,7 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     empty list; a file that is no text.
     """
     try:
-        text = inputs.read_text(path, inputs.LIST, "surrogateescape")
+        text = file_types.read_listing(path, "surrogateescape")
     except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     if (end := text.find("\0")) >= 0:
@@ -235,7 +235,7 @@ def list_lines(path: Path) -> list[str]:
     """The lines of a list that are not empty, without the spaces around them."""
     if path.is_dir():
         return []
-    text = inputs.read_text(path, inputs.LIST, "surrogateescape")
+    text = file_types.read_listing(path, "surrogateescape")
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -246,7 +246,7 @@ def read_entries(path: Path, parse: Callable[[list[str], Where], Entry | None], 
     """What ``parse`` makes of the words and the place of each line that is not empty. line, lines: what is expected.
     Errors: the list cannot be read; a line of which ``parse`` makes None; an empty list."""
     try:
-        texts = inputs.read_text(path, inputs.LIST, "surrogateescape").split("\n")
+        texts = file_types.read_listing(path, "surrogateescape").split("\n")
     except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     entries = []
@@ -276,7 +276,7 @@ def read_rows(path: str | os.PathLike) -> list[tuple[Where, list[str]]]:
     first row has no comma, semicolons or else tabs separate. Errors: no such file, no text, a quote that is not
     closed."""
     try:
-        text = inputs.read_text(path, inputs.LIST, "surrogateescape")
+        text = file_types.read_listing(path, "surrogateescape")
     except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the table: {inputs.reason(mistake)}") from None
     if "\0" in text:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import inputs
+from .. import file_types, inputs
 from ..errors import Where
 from . import annotation_files, class_names
 from .annotated import AnnotatedDatabase, objects_of, parsed
@@ -74,7 +74,7 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
     Errors: no JSON, missing fields."""
     where = Where(str(path))
     try:
-        content = json.loads(inputs.read(path, inputs.LIST))
+        content = json.loads(file_types.read_listing(path))
     except OSError as mistake:
         raise where.error(f"cannot read: {mistake.strerror}") from None
     except (ValueError, RecursionError) as mistake:
@@ -155,7 +155,7 @@ Pair = tuple[str, str, Where]  # an image, its annotation, and the place that na
 def read_list(path: Path) -> list[Pair]:
     """(image, annotation, place) of each line "image annotation" of a file. Errors: a line of other words."""
     try:
-        lines = inputs.read_text(path, inputs.LIST, "surrogateescape").splitlines()
+        lines = file_types.read_listing(path, "surrogateescape").splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     names = []
@@ -210,7 +210,7 @@ def voc_folder(path: Path, subset: str) -> list[Pair]:
     """The same of a VOC folder: JPEGImages and Annotations of the names in ImageSets/Main/SUBSET.txt."""
     listing = path / "ImageSets" / "Main" / f"{subset}.txt"
     try:
-        lines = inputs.read_text(listing, inputs.LIST).splitlines()
+        lines = file_types.read_listing(listing).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         what = f"cannot read the list of names: {inputs.reason(mistake)}"
         raise Where(str(listing)).error(what, remedy="name another one with --part") from None

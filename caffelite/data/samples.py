@@ -114,8 +114,11 @@ class _Loaded:
 
 
 class TransformedSource(Source):
-    """Images that ``transform`` makes one by one, of bytes or of another ``pixel_type``."""
+    """Images that ``transform`` makes one by one, of bytes or of another ``pixel_type``. samples: the pictures, where
+    a user could have them one by one; ``order``: theirs."""
 
+    samples: Samples | None = None
+    order: Order
     transform: Transform
     pixel_type: type | np.dtype = np.uint8
 
@@ -164,7 +167,8 @@ class DataSource(TransformedSource):
         prefetch: int,
         cache: bool = False,
     ):
-        self.samples, self.transform, self.order = samples, transform, order
+        self.samples: Samples = samples
+        self.transform, self.order = transform, order
         shape, dtype = samples.first.shape, samples.first.dtype
         self.floats, self.pixel_type = dtype.kind == "f", dtype
         self._most = (1 << 62) if cache else RESIDENT_BYTES

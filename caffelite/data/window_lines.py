@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import inputs
+from .. import file_types, inputs
 from ..errors import CaffeliteError, Where
 from .listing import list_lines, shortened
 
@@ -25,7 +25,7 @@ class WindowLines:
     def __init__(self, path: Path):
         self.end = Where(str(path))
         try:
-            text = inputs.read_text(path, inputs.LIST)
+            text = file_types.read_listing(path)
         except (OSError, UnicodeDecodeError) as mistake:
             raise self.end.error(f"cannot read the list of windows: {inputs.reason(mistake)}") from None
         lines = ((number, line.split()) for number, line in enumerate(text.splitlines(), 1))

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb, inputs
-from ..data import images
+from ..data import image_headers, images
 from ..data.draws import key
 from ..data.pictures import Decoder
+from ..data.proposals import proposals
 from ..data.samples import DataSource, spread
 from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator, reporting
+from ..layers.base import unread_fields
 from ..layers.base.feeding import is_input
 from ..net import graph
 from ..net.net import Net
+from ..prototxt import say_once
 from . import glyph_style
 
 Picture = Path | bytes | np.ndarray  # a file, the content of one, or pixels
@@ -62,6 +65,7 @@ class Preparation:
         size = self.deploy.height or self.deploy.width, self.deploy.width or self.deploy.height
         stored = size if any(size) else (rows, columns)
         self.decoder = Decoder.of(param, channels == 3 if channels < 4 else None, at)
+        self._param, self._at, self._unjudged = param, at, MEASURED
         self.transform = Transform(param, pb.TEST, (channels, *stored), at, key(0, message.layer[index].name))
         self.size = None if self.transform.resizes and not any(size) else stored
         if self.transform.shape != self.shape:
@@ -73,9 +77,23 @@ class Preparation:
         picture."""
         try:
             with reporting(f"read {path}"):
-                return self.decoder(inputs.read(path, inputs.IMAGE))
+                content = inputs.read(path, inputs.IMAGE)
+                image = self.decoder(content)
         except ValueError as error:
             raise CaffeliteError(f"{path}: {error}") from None
+        self._judge(path, content)
+        return image
+
+    def _judge(self, path: Path, content: bytes) -> None:
+        """Says, of the first file of which it is true, that opacity is dropped."""
+        if not self._unjudged or image_headers.is_plain(content):
+            return
+        self._unjudged -= 1
+        made = [one for one in proposals([content], self._param) if one.fields.HasField("opacity")]
+        if made:
+            self._unjudged = 0
+            remedy = f"transform_param {{ {made[0].text} }} changes that, as training must have had it"
+            say_once(f"{self._at()}: {path} is transparent in places, where hidden colors show; {remedy}")
 
     def decode(self, picture: Picture) -> np.ndarray:
         """A file as `read` returns it, the content of one, or pixels as OpenCV has them, with its channels in the
@@ -166,7 +184,9 @@ def open_net(
         state = pb.NetState()
         state.MergeFrom(batched.state)
         state.phase = pb.TEST
-    return Net.of(graph.build(batched, state, locate), dev, share=share, keep=keep)
+    wiring = graph.build(batched, state, locate)
+    unread_fields.warn(node.layer for node in wiring.nodes)
+    return Net.of(wiring, dev, share=share, keep=keep)
 
 
 def fitting_labels(names: list[str], count: int, explicit: bool, locate: Locator, expected: str) -> list[str]:

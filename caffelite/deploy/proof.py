@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data.order import Order
-from ..data.samples import DataSource, spread
+from ..data.samples import TransformedSource, spread
 from ..errors import NOWHERE, CaffeliteError
 from ..layers.base.feeding import is_input
 from ..net import graph
@@ -18,6 +18,8 @@ from .preprocessing import Preparation
 
 NEAR = 1e-5  # of the greatest score: what rounding may change
 REVERSED = "image files are decoded to blue, green, red: leave out -channel_order rgb"
+
+STRETCHED = "images are stretched to the net's size: set resize_mode: WARP and interp_mode: LINEAR for tests"
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def prove(
         graph.build(rebatched(converted.message, validation), state), validation.dev, share=validation, keep=True
     )
     source, preparation = _pictures(validation, converted, deploy)
-    if source is not None:
+    if source is not None and source.samples is not None:
         chosen = spread(source.samples, samples)
         source.order, samples = _Chosen(chosen), len(chosen)
     fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
@@ -83,17 +85,27 @@ def prove(
             worst, most = float(np.maximum(worst, apart.max())), max(most, float(np.abs(theirs).max()))
             if not worst <= NEAR * most:  # so that NaN is a difference
                 what = f'the deploy net differs from the validated one in "{name}", {_named(source, start, apart)}'
-                is_rgb = preparation is not None and preparation.deploy.channel_order == pb.DeployParameter.RGB
                 expected, found = f"at most {NEAR * most:.2g}", f"{worst:.6g}"
-                raise CaffeliteError(what, expected=expected, found=found, remedy=REVERSED if is_rgb else None)
+                raise CaffeliteError(what, expected=expected, found=found, remedy=_remedy(validation, preparation))
         tested += many
         progress(many)
     return Proof(tested, worst / most, preparation is not None)
 
 
-def _pictures(validation: Net, converted: Converted, deploy: Net) -> tuple[DataSource, Preparation] | tuple[None, None]:
+def _remedy(validation: Net, preparation: Preparation | None) -> str | None:
+    if preparation is None:
+        return None
+    if any(node.layer.spec.transform_param.resize_param for node in validation.graph.feeds):
+        return STRETCHED
+    return REVERSED if preparation.deploy.channel_order == pb.DeployParameter.RGB else None
+
+
+def _pictures(
+    validation: Net, converted: Converted, deploy: Net
+) -> tuple[TransformedSource, Preparation] | tuple[None, None]:
     """The source of the images that the deploy net reads, and how it prepares them; None where it reads no images."""
-    source = next((s for _, s in validation.sources() if isinstance(s, DataSource)), None)
+    sources = (source for _, source in validation.sources() if isinstance(source, TransformedSource))
+    source = next((source for source in sources if source.samples is not None), None)
     if source is None or len(converted.inputs) != 1:
         return None, None
     if source.shapes[0] != deploy.graph.values[converted.inputs[0]].shape or len(source.shapes[0]) != 4:
@@ -103,8 +115,9 @@ def _pictures(validation: Net, converted: Converted, deploy: Net) -> tuple[DataS
     return source, Preparation(converted.message, NOWHERE)
 
 
-def _prepare(source: DataSource, position: int, preparation: Preparation, rows: np.ndarray) -> None:
+def _prepare(source: TransformedSource, position: int, preparation: Preparation, rows: np.ndarray) -> None:
     """Writes the samples from a position on into the rows of the deploy net's input, as ``classify`` does."""
+    assert source.samples is not None
     indices = source.order(position, len(rows))
     for row, (index, content) in enumerate(zip(indices.tolist(), source.samples.read(indices), strict=True)):
         stored = source.samples.picture(index, content)
@@ -113,7 +126,7 @@ def _prepare(source: DataSource, position: int, preparation: Preparation, rows: 
         rows[row] = preparation.views(preparation.fitted(image)[0])[0]
 
 
-def _named(source: DataSource | None, position: int, differences: np.ndarray) -> str:
+def _named(source: TransformedSource | None, position: int, differences: np.ndarray) -> str:
     """The sample of the greatest difference, of a batch that begins at a position."""
     rows = np.nan_to_num(differences.astype(float).reshape(len(differences), -1), nan=np.inf).max(1)
     position += int(rows.argmax())

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb, inputs
+from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, Where
 from ..prototxt import read_message
 
@@ -23,7 +23,7 @@ def read_sizes(path: str | os.PathLike, named_at: Where | None = None) -> list[t
     """Name and (height, width) of each image, of a file with a line "name height width" for each. Errors: the first
     line that is not understood."""
     try:
-        lines = inputs.read_text(path, inputs.LIST).splitlines()
+        lines = file_types.read_listing(path).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         what = f"cannot read {path}: {inputs.reason(mistake)}"
         raise CaffeliteError(what, where=named_at or Where(str(path))) from None

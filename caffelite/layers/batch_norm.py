@@ -43,6 +43,7 @@ class BatchNorm(Fusing, ImageLayout):
     """
 
     field = "batch_norm_param"
+    converted = ("relu",)
     in_place = follows_layout = follows_precision = True
     with_scale = with_sum = False  # whether a Scale, and a sum of two blobs, run as part of it
     can_fuse_sum = True

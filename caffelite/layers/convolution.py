@@ -36,6 +36,7 @@ class Kernels(ImageLayout, OutputDivision):
     share them."""
 
     field = "convolution_param"
+    converted = sliding.CONVERTED
     bottoms, tops = (1, None), (1, None)
     needs_images = True
 

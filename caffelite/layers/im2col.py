@@ -20,6 +20,7 @@ class Im2col(Layer):
     """
 
     field = "convolution_param"
+    converted = sliding.CONVERTED
     needs_images = True
     backward_reads_bottoms = backward_reads_tops = False
 

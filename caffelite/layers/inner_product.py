@@ -68,6 +68,7 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
     """
 
     field = "inner_product_param"
+    converted = ("relu",)
     # where the gradient of the weights is computed later, for several passes at once: receives the rows of each pass
     deferred: DeferredRows | None = None
 

@@ -138,6 +138,7 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
 
     field = "pooling_param"
     unread = dict.fromkeys(("kernel_depth", "temporal_stride", "kernel_l", "stride_l"), "Pooling3D")
+    converted = (*sliding.SHAPES, "round_below")
     tops = (1, 2)
     constant_tops = frozenset({1})
     follows_layout = follows_precision = needs_images = True

@@ -1,7 +1,6 @@
 """Checks of the installation: versions, headers, cache folders, and a kernel that was never compiled before."""
 
 import importlib.metadata
-import os
 import platform
 import re
 import tempfile
@@ -48,9 +47,11 @@ def headers(bench: Bench) -> str:
 
 def caches(bench: Bench) -> str:
     """cache folders writable"""
+    from ..devices.cuda.installation import kernel_cache
+
     folders = [cache_folder()]
-    if bench.number is not None:
-        folders.append(Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"))
+    if bench.number is not None and (kernels := kernel_cache()):
+        folders.append(kernels)
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:

@@ -11,12 +11,11 @@ from typing import Any
 from .. import caffelite_pb2 as pb, data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
+from ..layers.base import unread_fields
 from ..layers.base.state import carried
-from ..layers.base.unread_fields import without_effect
 from ..net import graph
 from ..net.net import Net
 from ..parallel import SingleProcess
-from ..prototxt import say_once
 from ..prototxt.overrides import Overrides
 from . import checks, class_weights, epochs, nets
 from .captured import CapturedIterations
@@ -146,9 +145,7 @@ class _Plan:
             raise self.locate.error(what, remedy=remedy)
         if not self.comm.rank:
             for net in (self.net, *(test for test, _ in self.tests)):
-                for node in self.division.complete(net).nodes:
-                    for one in without_effect(node.layer):
-                        say_once(str(one))
+                unread_fields.warn(node.layer for node in self.division.complete(net).nodes)
 
     def _open_net(self, spec: NetSpec, share: Net | None) -> Net:
         samples = self.division.mesh.data

@@ -78,6 +78,22 @@ def test_python_prepares_colors_as_the_command_does(color, call, kind, seed):
     assert net.preprocess("x.png").shape == (1, 3, 12, 12)
 
 
+def test_classify_says_that_opacity_is_dropped(color, call):
+    caffelite.Net("color.prototxt", seed=5).save("w.caffemodel")
+    call("deploy -model color.prototxt -weights w.caffemodel -out made.prototxt")
+    images = np.zeros((2, 16, 14, 4), np.uint8)
+    images[:, :8] = 255
+    for name, image in zip(("a.png", "b.png"), images, strict=True):
+        cv2.imwrite(name, image)
+    cv2.imwrite("plain.png", images[0, ..., :3])
+    said = call("classify a.png b.png plain.png -model made.prototxt").ok.err.splitlines()
+    (note,) = [line for line in said if "hidden colors" in line]
+    assert "made.prototxt:" in note and "a.png is transparent" in note and "opacity: ON_" in note
+    text = Path("made.prototxt").read_text()
+    Path("made.prototxt").write_text(text.replace("transform_param {", "transform_param { opacity: DROP", 1))
+    assert "hidden colors" not in call("classify a.png -model made.prototxt").ok.err
+
+
 @pytest.mark.parametrize(
     ("image", "message"),
     [

@@ -67,7 +67,8 @@ def test_from_json_to_pictures(boxes, call):
     assert [(row["label"], row["objects"]) for row in actual["classes"]] == [("a", 2), ("b", 1)]
     assert "Mean average precision" in (boxes / "report" / "report.html").read_text()
 
-    assert call("deploy", "-model", "boxes.prototxt", "-weights", "w.caffemodel", "-out", "deploy.prototxt").status == 0
+    made = call("deploy", "-model", "boxes.prototxt", "-weights", "w.caffemodel", "-out", "deploy.prototxt").ok
+    assert "Verified with 4 stored images" in made.err and "how pixels become" not in made.err
     text = (boxes / "deploy.prototxt").read_text()
     assert 'label: "b"' in text and "DetectionEvaluate" not in text and "resize_param" not in text
     common = ("classify", "-model", "deploy.prototxt", "0.png", "2.png")
@@ -82,6 +83,15 @@ def test_from_json_to_pictures(boxes, call):
     assert "a  0.0 0.0 24.0 16.0" in call(*common).ok.out
     assert "nothing found" in call(*common, "-threshold", 1).ok.out
     assert call(*common, "-oversample").status == 2
+
+
+def test_deploy_refuses_a_detector_whose_images_are_padded(boxes, call):
+    resized = "height: 16 width: 16 resize_mode: FIT_LARGE_SIZE_AND_PAD"
+    (boxes / "boxes.prototxt").write_text(
+        (boxes / "boxes.prototxt").read_text().replace("height: 16 width: 16", resized)
+    )
+    refused = call("deploy", "-model", "boxes.prototxt", "-weights", "w.caffemodel", "-out", "deploy.prototxt")
+    assert refused.status == 2 and "set resize_mode: WARP" in refused.err and not (boxes / "deploy.prototxt").exists()
 
 
 def test_scores_of_training_and_the_last_batch_count_all_images(boxes, call):

@@ -49,3 +49,18 @@ def test_a_solver_that_names_a_solver_is_one_error(folder, call):
 def test_a_name_that_is_too_long_is_no_file(folder, call, name, text):
     (folder / name).write_text(text.replace("NAME", "a/" + "b" * 5000))
     assert "file name too long" in call("new", "mine", name).refused.err.lower()
+
+
+@pytest.mark.parametrize("name", ["list.txt", "table.csv", "coco.json"])
+def test_a_web_page_as_a_list_is_named(folder, call, name):
+    (folder / name).write_text("\n<!DOCTYPE html><html><head><title>Files</title></head></html>\n")
+    (folder / "labelmap.prototxt").write_text("")
+    commands = {
+        "list.txt": [("new", "mine"), ("convert_imageset", ".", "OUT", "out_lmdb")],
+        "table.csv": [("new", "mine")],
+        "coco.json": [("dataset", "detection")],
+    }
+    for words in commands[name]:
+        words = [word.replace("OUT", name) for word in words] + [name] * ("OUT" not in words)
+        refused = call(*words).refused
+        assert f"{name} is a web page; download the file itself" in refused.err, refused.err

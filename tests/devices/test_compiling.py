@@ -12,6 +12,7 @@ import pytest
 from caffelite import system
 from caffelite.devices.cpu.formulas import map_kernel
 from caffelite.devices.cpu.kernels import dense, settings
+from caffelite.devices.cuda import installation
 from caffelite.devices.formula import Formula
 from caffelite.errors import CaffeliteError
 
@@ -209,3 +210,15 @@ def test_code_is_loaded_from_a_folder_of_this_user_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     with pytest.raises(CaffeliteError, match="owned by you"):
         system.cache_folder()
+
+
+def test_the_folder_of_a_gpus_kernels_is_private_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "kernels"))
+    folder = installation.kernel_cache()
+    system.private_folder(folder, "CUPY_CACHE_DIR")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o777)
+    with pytest.raises(CaffeliteError, match="other users can write .*CUPY_CACHE_DIR"):
+        system.private_folder(folder, "CUPY_CACHE_DIR")
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    assert installation.kernel_cache() is None

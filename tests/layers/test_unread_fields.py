@@ -1,11 +1,16 @@
 """Fields that a layer does not read are named, with the place where they belong; those that it reads are not."""
 
 import pytest
+from google.protobuf import text_format
 from layers.layer_row import Source
 from layers.layer_rows import ROWS
 from textnet import build, inputs, layer
 
+import caffelite
+from caffelite import caffelite_pb2 as pb
+from caffelite.errors import CaffeliteError
 from caffelite.layers.base.unread_fields import without_effect
+from caffelite.net import graph
 
 IMAGE, LABELS = (4, 3, 6, 6), (4,)
 IGNORE = "loss_param { ignore_label: 0 }"
@@ -37,6 +42,33 @@ def test_fields_without_effect_are_named_with_their_place(text, expected):
         assert line.startswith("net.prototxt:3:") and "does not read" in line and part in line, line
 
 
+CONVERTED = [
+    ("Convolution", "convolution_param", f"num_output: 2 kernel_size: 3 {field}")
+    for field in ("kernel_depth: 3", "temporal_pad: 1", "pad_l: 1", "hole: 2", "relu: true", "stride_shape { dim: 1 }")
+]
+CONVERTED += [
+    ("Deconvolution", "convolution_param", "num_output: 2 kernel_size: 3 pad_b: 1"),
+    ("Im2col", "convolution_param", "kernel_size: 3 pad_r: 1"),
+    ("Pooling", "pooling_param", "kernel_size: 2 round_below: true"),
+    ("InnerProduct", "inner_product_param", "num_output: 2 relu: true"),
+    ("BatchNorm", "batch_norm_param", "relu: true"),
+]
+
+
+@pytest.mark.parametrize("kind, holder, fields", CONVERTED)
+def test_fields_that_reading_converts_are_refused_in_messages(kind, holder, fields):
+    text = f'layer {{ name: "l" type: "{kind}" bottom: "x" top: "l" {holder} {{ {fields} }} }}'
+    net = text_format.Parse(inputs(x=IMAGE) + text, pb.NetParameter())
+    with pytest.raises(CaffeliteError, match="does not read .*, which reading a file converts"):
+        graph.build(net, pb.NetState(phase=pb.TRAIN))
+
+
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_fields_that_change_numbers_are_read(row):
     assert found(row.text(), row.phase, open_source=lambda *_: Source(row.source)) == []
+
+
+def test_a_net_that_a_program_opens_says_what_has_no_effect(tmp_path, caplog):
+    (tmp_path / "net.prototxt").write_text(inputs(x=IMAGE) + layer("ReLU", "x", body=IGNORE))
+    caffelite.Net(tmp_path / "net.prototxt")
+    assert "net.prototxt:2:" in caplog.text and "does not read loss_param" in caplog.text

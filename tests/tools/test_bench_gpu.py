@@ -13,6 +13,7 @@ from caffelite import devices, training
 from caffelite.devices import cuda
 
 ROOT = Path(__file__).parents[2]
+SWITCHES = "allow_tf32", "benchmark"  # of cuDNN
 
 
 @pytest.fixture
@@ -71,14 +72,24 @@ def test_our_side_trains(lenet, monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_pytorchs_side_trains(lenet, precision):
+def test_pytorchs_side_trains(lenet, monkeypatch, precision):
     torch = pytest.importorskip("torch")
-    net, batch = lenet
-    kept = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+    import torch_peer
+
+    (net, batch), made, peer = lenet, [], torch_peer.Peer
+    monkeypatch.setattr(torch_peer, "Peer", lambda *arguments: made.append(peer(*arguments)) or made[-1])
+    for holder, name in ((torch.backends.cuda.matmul, "allow_tf32"), *((torch.backends.cudnn, n) for n in SWITCHES)):
+        monkeypatch.setattr(holder, name, getattr(holder, name))  # restored at the end
     run, wait = tool.torch_run(net, batch, precision, "eager", "cpu")
+
+    def loss() -> float:
+        with torch.no_grad():
+            return float(made[0](torch.from_numpy(batch[0]), torch.from_numpy(batch[-1])))
+
+    before = loss()
     run(2)
     wait()
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = kept
+    assert 0 < loss() < before
 
 
 CHILD = """

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import CaffeliteError
+from ...system import private_folder
 from ..dtypes import BFLOAT16
 from . import cudnn, installation, prepared
 from .blas import Blas
@@ -40,6 +41,8 @@ class CuPyBackend:
         self._modules: dict[str, Any] = {}
         self._products: dict[int, Blas] = {}
         with set_up(cupy, number):
+            if kernels := installation.kernel_cache():
+                private_folder(kernels, "CUPY_CACHE_DIR")
             self._device.use()
             self.stream = cupy.cuda.Stream(non_blocking=True)
             properties = cupy.cuda.runtime.getDeviceProperties(number)

@@ -2,8 +2,10 @@
 
 import contextlib
 import ctypes
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from ...errors import CaffeliteError, missing_extra
 from . import presence
@@ -90,6 +92,13 @@ def install_extra(cupy) -> str:
 
 def bring_libraries(cupy) -> str:
     return f"install CUDA's headers and libraries: {install_extra(cupy)}, or set CUDA_PATH to a CUDA toolkit"
+
+
+def kernel_cache() -> Path | None:
+    """Where CuPy keeps compiled kernels; None: in memory."""
+    if os.environ.get("CUPY_CACHE_IN_MEMORY", "0") not in ("", "0"):
+        return None
+    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
 
 
 @contextlib.contextmanager

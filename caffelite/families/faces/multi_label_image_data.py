@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, inputs
+from ... import caffelite_pb2 as pb, file_types
 from ...data.files import Files
 from ...data.listing import MOST_MISTAKES, Listed, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, open_images, root_folder_of, source_path
@@ -20,7 +20,7 @@ def read_labels(path: Path, count: int) -> tuple[list[Listed], np.ndarray]:
     """The images of a list, and the labels of each, float32. Errors, with their lines: fewer labels, one that is no
     integer; an empty list."""
     listed, labels, mistakes = [], [], Collector()
-    text = inputs.read_text(path, inputs.LIST, "surrogateescape")
+    text = file_types.read_listing(path, "surrogateescape")
     for number, line in enumerate(text.split("\n"), 1):
         if not (line := line.strip()):
             continue

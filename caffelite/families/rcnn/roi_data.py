@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, inputs
+from ... import caffelite_pb2 as pb, file_types, inputs
 from ...data.annotated import AnnotatedDatabase
 from ...data.draws import below, key, per_sample
 from ...data.images import opencv
@@ -194,7 +194,7 @@ class RoIData(Varying, Feed):
         if path.is_dir():
             return
         folder = Path(param.root_folder) if param.root_folder else path.parent
-        text = inputs.read_text(path, inputs.LIST, "replace")
+        text = file_types.read_listing(path, "replace")
         names = text.split()
         if path.suffix.lower() == ".json":
             try:

@@ -19,6 +19,7 @@ class ConvLSTM(ArrayLayer):
     """
 
     field = "convolution_param"
+    converted = sliding.CONVERTED
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

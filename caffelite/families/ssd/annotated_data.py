@@ -262,7 +262,8 @@ class AnnotatedSource(TransformedSource):
     def __init__(
         self, database: Datums, spec: pb.LayerParameter, phase: int, order: Order, locate: Locator, transform_key: Key
     ):
-        self.database, self.order, param = database, order, spec.transform_param
+        self.database = self.samples = database
+        self.order, param = order, spec.transform_param
         train, at = phase == pb.TRAIN, locate.at("transform_param")
         first = parsed(next(database.walk(0))[1])
         typed = first.HasField("type") or spec.annotated_data_param.HasField("anno_type")

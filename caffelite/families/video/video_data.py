@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, inputs, roots
+from ... import caffelite_pb2 as pb, inputs
 from ...data.annotated import Resize
 from ...data.draws import Key, key
 from ...data.images import channels_first, channels_last, opencv
@@ -21,6 +21,7 @@ from ...errors import Locator
 from ...layers.base.layer import register
 from ...layers.data import Feed, no_files
 from ...prototxt import resolve
+from .files import open_video
 
 ENDLESS = 1 << 30  # frames of a camera
 
@@ -62,16 +63,19 @@ class VideoSource(TransformedSource):
         super().__init__(shapes[: len(layer.top)], length, layer.data_param.prefetch, workers())
 
     def _open(self) -> None:
-        cv2 = opencv("VideoData")
-        if self._camera:
-            self._capture = cv2.VideoCapture(self._device)
-        else:
-            with roots.named(self._file) as name:
-                self._capture = cv2.VideoCapture(name)
         self._next = 0
+        if not self._camera:
+            try:
+                self._capture = open_video(self._file, "VideoData")
+            except OSError as mistake:
+                what = f'cannot read video "{self._file}": {inputs.reason(mistake)}'
+                raise self._where.error(what, "video_file") from None
+            except ValueError as mistake:
+                raise self._where.error(f'"{self._file}" {mistake}', "video_file") from None
+            return
+        self._capture = opencv("VideoData").VideoCapture(self._device)
         if not self._capture.isOpened():
-            what = f"cannot open camera {self._device}" if self._camera else f'"{self._file}" is no video'
-            raise self._where.error(what, "device_id" if self._camera else "video_file")
+            raise self._where.error(f"cannot open camera {self._device}", "device_id")
 
     def _count(self) -> int:
         """The number of frames, by reading them: what files say of it is often wrong."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, inputs, roots
+from ... import caffelite_pb2 as pb, inputs
 from ...data.draws import below, key, of_sample
-from ...data.images import channels_first, opencv, resize
+from ...data.images import channels_first, resize
 from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
@@ -26,6 +26,7 @@ from ...data.transforms import Transform
 from ...errors import Locator, Where
 from ...layers.base.layer import Shape, register
 from ...layers.data import Feed
+from .files import open_video
 
 FLOW = pb.VideoDataParameter.FLOW
 PATTERNS = {FLOW: "flow_%c_%04d.jpg", pb.VideoDataParameter.RGB: "image_%04d.jpg"}
@@ -296,14 +297,11 @@ class VideoClipsSource(VideoFramesSource):
 
     def _open(self, video: Video) -> Any:
         try:
-            inputs.check(video.folder)
+            return open_video(video.folder, "VideoClips")
         except OSError as mistake:
             raise video.where.error(f'cannot read video "{video.folder}": {inputs.reason(mistake)}') from None
-        with roots.named(video.folder) as name:
-            capture = opencv("VideoClips").VideoCapture(name)
-        if not capture.isOpened():
-            raise video.where.error(f'"{video.folder}" is no video')
-        return capture
+        except ValueError as mistake:
+            raise video.where.error(f'"{video.folder}" {mistake}') from None
 
     def _count(self, video: Video) -> int:
         """The frames of a video, by reading them: what files say of it is often wrong."""

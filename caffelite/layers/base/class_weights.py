@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb, inputs
+from ... import caffelite_pb2 as pb, file_types, inputs
 from ...devices.protocol import Device
 from ...devices.types import Array
 from ...errors import Where
@@ -66,7 +66,7 @@ def of_file(layer: LayerMessage, name: str, message: str, field: str) -> tuple[l
     position = layer.locate(message, field)
     path = resolve(name, layer.locate)
     try:
-        lines = inputs.read_text(path, inputs.LIST).splitlines()
+        lines = file_types.read_listing(path).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         what = f"cannot read {field} {path}: {inputs.reason(mistake)}"
         raise position.error(what, expected="a text file with one number on each line") from None

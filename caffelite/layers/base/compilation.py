@@ -29,6 +29,7 @@ class Compilable:
     - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
       ``constant_tops``: tops whose gradient goes no further down;
     - ``unread``: fields of its message that another type reads, each with that type;
+    - ``converted``: fields of its message that reading a file converts: none is left with an effect;
     - ``files``: the fields of its message that name files to read, or ``message.field`` of another one;
     - ``requires_host``: its passes need the host and cannot be captured in a graph;
     - ``backward_reads_bottoms``, ``backward_reads_tops``: which of them;
@@ -48,6 +49,7 @@ class Compilable:
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
     unread: Mapping[str, str] = MappingProxyType({})
+    converted: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     differentiable = True
     in_place = view = loss = requires_host = needs_images = False

@@ -86,6 +86,12 @@ class Layer(LayerMessage, Compilable):
         super().__init__(spec, phase, locate)
         self.param_blobs: list[ParameterSpec] = []
         self.saved_shapes = {}
+        for field, value in self.p.ListFields() if self.converted else ():
+            if field.name in self.converted and (field.message_type or value != field.default_value):
+                remedy = "upgrade the message, or write what the field is converted to"
+                raise self.error(
+                    f"does not read {field.name}, which reading a file converts", field.name, remedy=remedy
+                )
         self.setup()
 
     def setup(self) -> None:

@@ -13,6 +13,12 @@ from ...devices.protocol import Device
 from ...devices.types import Array
 from .layer import Layer, Shape
 
+SHAPES = "kernel_shape", "stride_shape", "pad_shape"
+# Fields of convolution_param that reading a file converts
+CONVERTED = (
+    *("kernel_depth", "temporal_stride", "temporal_pad", *SHAPES, "hole", "hole_h", "hole_w"),
+    *("pad_l", "pad_r", "pad_t", "pad_b", "relu", "fuse_type"),
+)
 LARGEST = 2**31 - 1  # what places are counted with
 
 

@@ -1,11 +1,12 @@
 """Fields of a layer that have no effect: messages of other types, and fields of loss_param that it does not read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf.message import Message
 
 from ...errors import CaffeliteError
+from ...prototxt import say_once
 from .feeding import is_input
 from .fields_read import names_read, of_this_package
 from .layer import REGISTRY, Layer
@@ -33,6 +34,13 @@ def without_effect(layer: Layer) -> Iterator[CaffeliteError]:
                 if field.name not in read:
                     what = f"does not read {field.name} of loss_param"
                     yield layer.error(what, name, field.name, outer=True, remedy=_own(layer, field.name) or "drop it")
+
+
+def warn(layers: Iterable[Layer]) -> None:
+    """Logs what has no effect in the layers of a net that is opened, each once per process."""
+    for layer in layers:
+        for one in without_effect(layer):
+            say_once(str(one))
 
 
 def _of_own_message(layer: Layer) -> Iterator[CaffeliteError]:

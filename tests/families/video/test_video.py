@@ -60,3 +60,31 @@ def test_a_file_that_is_no_video(source, tmp_path):
     (tmp_path / "v.avi").write_bytes(b"none")
     with pytest.raises(CaffeliteError, match="is no video"):
         source(LAYER.format(f'video_type: VIDEO video_file: "{tmp_path}/v.avi"'))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#EXTM3U\n#EXT-X-VERSION:3\n#EXTINF:1,\n{}\n#EXT-X-ENDLIST\n",
+        "ffconcat version 1.0\nfile {}\n",
+        '<?xml version="1.0"?><MPD><Period><BaseURL>{}</BaseURL></Period></MPD>',
+        "v=0\no=- 0 0 IN IP4 127.0.0.1\nc=IN IP4 127.0.0.1\nm=video 5000 RTP/AVP 96\n",
+    ],
+)
+@pytest.mark.parametrize("kind", ["avi", "m3u8"])
+def test_playlists_are_refused(source, video, tmp_path, text, kind):
+    (tmp_path / f"list.{kind}").write_text(text.format(video))
+    with pytest.raises(CaffeliteError, match="is no video; expected a file that holds its frames.*no playlist"):
+        source(LAYER.format(f'video_type: VIDEO video_file: "{tmp_path}/list.{kind}"'))
+
+
+@pytest.mark.parametrize("ending, codec", [("mp4", "mp4v"), ("mkv", "MJPG"), ("mov", "mp4v"), ("avi", "XVID")])
+def test_formats_of_videos_are_read(source, tmp_path, ending, codec):
+    path = str(tmp_path / f"v.{ending}")
+    writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*codec), 10, (48, 32))
+    if not writer.isOpened():
+        pytest.skip("this OpenCV does not write it")
+    for _ in range(3):
+        writer.write(np.full((32, 48, 3), 100, np.uint8))
+    writer.release()
+    assert source(LAYER.format(f'video_type: VIDEO video_file: "{path}"'), pb.TEST).length == 3
