@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import inputs, stored
 from ..errors import CaffeliteError
+from ..spreadsheet import csv_text
 from .folder import LOSSES, METRICS, sessions
 
 POINTS = 1000  # of a curve that is made of the losses alone
@@ -344,8 +345,8 @@ def write_tables(history: History, folder: Path) -> list[Path]:
         try:
             with open(path, "w", newline="") as file:
                 names = list(dict.fromkeys(name for row in rows for name in row.values))
-                table = csv.writer(file, lineterminator="\n")
-                table.writerows([[*HEAD, *names], *(_line(row, rates[id(row)], names) for row in rows)] if rows else [])
+                table: list[list[object]] = [[*HEAD, *names], *(_line(row, rates[id(row)], names) for row in rows)]
+                file.write(csv_text(table) if rows else "")
         except OSError as error:
             raise CaffeliteError(f"cannot write {path}: {(error.strerror or '').lower()}") from None
         written.append(path)

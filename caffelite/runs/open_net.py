@@ -13,7 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb, data, devices, prototxt, weights
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
-from ..layers.base import unknown_types
+from ..layers.base import unknown_types, unread_fields
 from ..net import graph
 from ..net.net import Net
 from ..net.parameters import matches
@@ -56,6 +56,7 @@ def open_net(
     if measured is None and phase != pb.TRAIN:
         measured = _class_weights(build, message)
     wiring = build(phase)
+    unread_fields.warn(node.layer for node in wiring.nodes)
     class_weights.set_weights(wiring, class_weights.measure(wiring) if measured is None else measured)
     return Net.of(wiring, dev, seed=seed, random_seed=random_seed, share=share, keep=keep, fixed_shapes=fixed_shapes)
 

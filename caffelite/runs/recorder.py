@@ -24,6 +24,7 @@ from .. import inputs, prototxt, roots
 from ..errors import CaffeliteError
 from ..fork import option
 from ..layers.base.detection_base import DetectionJudge
+from ..spreadsheet import cell
 from ..system import usable_cores
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
@@ -278,7 +279,7 @@ def _outputs(trainer: Trainer) -> list[str]:
 
 def _names(name: str, size: int) -> list[str]:
     """The columns of an output; one called as a fixed column has gets a mark."""
-    name = f"{name}." if name in FIXED else name
+    name = f"{name}." if name in FIXED else str(cell(name))
     return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
 
 

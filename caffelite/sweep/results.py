@@ -4,8 +4,6 @@ successive halving, which compares them at rungs.
 Nothing here depends on time, so that a sweep that was interrupted gives the same files as one that was not.
 """
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,8 +11,9 @@ from typing import Any
 
 from .. import charts
 from ..charts import FAINT, GRID, INK, panels, plain_text, saved, short, shown
-from ..errors import CaffeliteError, cell
+from ..errors import CaffeliteError
 from ..report.statistics import mean_interval
+from ..spreadsheet import csv_text
 from .space import Setting
 
 END = 1 << 31  # the rung at the end of a run, whatever its number of iterations
@@ -115,9 +114,7 @@ class SweepResults:
         return rows
 
     def to_csv(self) -> str:
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([cell(value) for value in row] for row in self.table())
-        return out.getvalue()
+        return csv_text(self.table())
 
     def to_json(self) -> dict[str, Any]:
         rows = [
