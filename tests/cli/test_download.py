@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import threading
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from local_http import served
 
 import caffelite
 from caffelite import prototxt, weights
@@ -64,15 +64,11 @@ def content() -> bytes:
 @pytest.fixture
 def server(content, monkeypatch, in_tmp_path):
     """A server with the weights of cifar10_quick, whose address is the published one."""
-    with Server(content) as actual:
-        thread = threading.Thread(target=actual.serve_forever)
-        thread.start()
+    with served(Server(content)) as actual:
         url = f"http://127.0.0.1:{actual.server_port}/made_up.caffemodel"
         source = published.Published(url, hashlib.sha1(content).hexdigest(), "none", 32, (120,))
         monkeypatch.setitem(published.PUBLISHED, NAME, source)
         yield actual
-        actual.shutdown()
-        thread.join()
 
 
 def test_download_and_classify(server, call, content):

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from contextlib import nullcontext
 
 import cv2
 import numpy as np
@@ -267,9 +268,8 @@ def classify_content(r: Reading) -> np.ndarray:
 
 
 def page(r: Reading) -> np.ndarray:
-    """The server decodes in a process of its own."""
-    with decoding(InferenceLimits()):
-        return r.decoder()(r.content)
+    """As the server decodes, within the fixture ``process_of_pages``."""
+    return r.decoder()(r.content)
 
 
 def list_in_color(r: Reading) -> np.ndarray:
@@ -286,6 +286,13 @@ READERS = [
 ]
 
 
+@pytest.fixture
+def process_of_pages(read):
+    """The process in which the server decodes, where ``page`` reads."""
+    with decoding(InferenceLimits()) if read is page else nullcontext():
+        yield
+
+
 def agree(read, folder, cases) -> None:
     """A reader makes of each case, (kind, content, what it means, transform_param), what it means."""
     wrong = []
@@ -298,6 +305,7 @@ def agree(read, folder, cases) -> None:
     assert not wrong
 
 
+@pytest.mark.usefixtures("process_of_pages")
 @pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
 def test_every_kind_of_picture_means_one_array(read, tmp_path):
     assert len(KINDS) > 22
@@ -345,6 +353,7 @@ SETTINGS = [
 OWN = [read for read in READERS if read not in (annotated_data, roi_database, encoded_records)]
 
 
+@pytest.mark.usefixtures("process_of_pages")
 @pytest.mark.parametrize("read", OWN, ids=lambda read: read.__name__)
 def test_every_reader_obeys_the_settings(read, tmp_path):
     agree(read, tmp_path, [(k, content or KINDS[k][0], meaning, text) for k, content, meaning, text in SETTINGS])

@@ -4,11 +4,11 @@ import http.server
 import io
 import sys
 import tarfile
-import threading
 
 import fsspec
 import numpy as np
 import pytest
+from local_http import served
 
 from caffelite import caffelite_pb2 as pb, data
 from caffelite.data import remote_shards
@@ -89,11 +89,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    made = Server()
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    with served(Server()) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

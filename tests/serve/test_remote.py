@@ -2,10 +2,10 @@
 
 import http.server
 import socket
-import threading
 import time
 
 import pytest
+from local_http import served
 
 from caffelite.errors import CaffeliteError
 from caffelite.serve import remote
@@ -67,15 +67,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with served(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         server.seen = []
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
         server.port = server.server_address[1]
         server.url = f"http://127.0.0.1:{server.port}"
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -37,7 +37,8 @@ def serving(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         checks = [Middleware(Security, config=ServeConfig((tmp_path,)))]
         app = Starlette(routes=[Mount("/", answer)], middleware=checks)
-        options = uvicorn.Config(app, http=HttpProtocol, ws="none", lifespan="off", log_config=None, log_level="error")
+        quiet = {"lifespan": "off", "log_config": None, "log_level": "error"}
+        options = uvicorn.Config(app, http=HttpProtocol, ws="none", timeout_keep_alive=1, **quiet)
         server = uvicorn.Server(options)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()
@@ -75,6 +76,17 @@ def test_headers_that_do_not_end_lose_the_connection(connect, start):
 
 
 def test_headers_of_a_second_request_have_the_same_limit(connect):
+    with connect() as connection:
+        connection.sendall(HEAD + b"Content-Length: 2\r\n\r\nab")
+        answered = b""
+        while not answered.endswith(b"\r\n\r\n2"):
+            assert (more := connection.recv(1 << 16)), answered
+            answered += more
+        connection.sendall(b"POST / ")
+        assert received(connection) == b""
+
+
+def test_headers_that_come_with_the_first_request_have_the_limit_of_keep_alive(connect):
     with connect() as connection:
         connection.sendall(HEAD + b"Content-Length: 2\r\n\r\nab" + b"POST / ")
         assert received(connection).endswith(b"\r\n\r\n2")
