@@ -183,10 +183,17 @@ def test_a_trial_that_stops_before_the_test_at_its_rung(folder, call, tests, kno
 
 
 def test_trials_run_on_the_devices_named(folder, monkeypatch):
-    """A number that comes twice takes two at a time."""
-    commands = []
-    script = [sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(2)"]
-    monkeypatch.setattr(local, "command", lambda words, folder: commands.append(words) or script)
+    """A number that comes twice takes two at a time; a trial ends when the three have started."""
+    commands, all_three = [], folder / "all_three"
+    wait = f"import os, sys, time\nwhile not os.path.exists({str(all_three)!r}): time.sleep(0.01)\nsys.exit(2)"
+
+    def command(words, folder):
+        commands.append(words)
+        if len(commands) == 3:
+            all_three.touch()
+        return [sys.executable, "-c", wait]
+
+    monkeypatch.setattr(local, "command", command)
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.03,0.05",))
     sweeps.Sweep(definition, folder / "mine", [0, 1, 0]).run()
     assert [words[-1] for words in commands] == ["--gpu=0", "--gpu=1", "--gpu=0"]

@@ -109,9 +109,16 @@ def test_softmax(dev, rng, n, c, p):
     close(dev, over, expected)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("ignore, divisor", [(None, None), (2, None), (None, 7.0), (-1, 0.5)])
-@pytest.mark.parametrize("n, c, p", [(1, 1, 1), (9, 10, 1), (3, 4, 5), (2100, 3, 1)])
+LOSSES = (1, 1, 1), (9, 10, 1), (3, 4, 5)
+DIVISORS = (None, None), (2, None), (None, 7.0), (-1, 0.5)
+MANY = 2100, 3, 1  # rows of several blocks
+
+
+@pytest.mark.parametrize(
+    "n, c, p, ignore, divisor, weighted",
+    [(*shape, *by, weighted) for shape in LOSSES for by in DIVISORS for weighted in (False, True)]
+    + [(*MANY, None, None, False), (*MANY, -1, 0.5, True)],
+)
 def test_softmax_loss(dev, rng, n, c, p, ignore, divisor, weighted):
     x, weights = (rng.normal(size=shape).astype(dev.dtype).astype(np.float64) for shape in ((n, c, p), c))
     x[0, 0, 0] = -1e4  # the logarithm of its 0 is that of the least float
