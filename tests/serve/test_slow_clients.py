@@ -86,7 +86,7 @@ def test_headers_of_a_second_request_have_the_same_limit(connect):
         assert received(connection) == b""
 
 
-def test_headers_that_come_with_the_first_request_have_the_limit_of_keep_alive(connect):
+def test_headers_that_come_at_once_have_the_limit_of_keep_alive(connect):
     with connect() as connection:
         connection.sendall(HEAD + b"Content-Length: 2\r\n\r\nab" + b"POST / ")
         assert received(connection).endswith(b"\r\n\r\n2")
