@@ -5,13 +5,16 @@ import contextlib
 import functools
 import io
 import logging
+import math
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .errors import missing_extra
 
 INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 FIRST_FONT = "DejaVu Sans"  # comes with matplotlib
+OUTLIER = 3.0  # ratio to the 95th percentile above which a value is marked at the edge of a chart
+FEW = 8  # values, below which none is an outlier
 NO_GLYPH = "□"  # replaces a character that no installed font has
 
 
@@ -115,6 +118,14 @@ def panels(size: tuple[float, float], count: int = 1, heights: Sequence[float] =
     for each in axes:
         bare(each)
     return figure, axes
+
+
+def limit(values: Iterable[float]) -> float:
+    """The largest value that an axis shows: three times the 95th percentile, so that one outlier does not flatten a
+    curve; infinity for fewer than FEW values, and where the percentile is not positive."""
+    finite = sorted(value for value in values if math.isfinite(value))
+    percentile = finite[int(0.95 * (len(finite) - 1))] if len(finite) >= FEW else 0.0
+    return OUTLIER * percentile if percentile > 0 else math.inf
 
 
 def title(axes, text: str, **style: float) -> None:

@@ -41,8 +41,11 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
             axis.plot(x, y, color=color, label=shown(_label(runs, number, net, name)), **style)
             if net is not None and len(rows) > 1 and name != "rate" and math.isfinite(y[-1]):
                 ends.append((axis, x[-1], y[-1], color))
+        values = [_value(row, name) for _, _, rows in curves for row in rows]
+        top = math.inf if name == "rate" else charts.limit(values)
         if name == "rate" or is_loss(name):
-            _scale(axis, [_value(row, name) for _, _, rows in curves for row in rows])
+            _scale(axis, [value for value in values if value <= top])
+        _mark_outliers(axis, [(getattr(row, over), _value(row, name)) for _, _, rows in curves for row in rows], top)
         axis.set_ylabel("learning rate" if name == "rate" else shown(name), color=INK)
         if name != "rate" and (len(curves) > 1 or len(runs) > 1):
             axis.legend(frameon=False, fontsize=8.5, labelcolor=INK, ncols=2 if len(curves) > 4 else 1)
@@ -97,6 +100,18 @@ def _panels(runs: Sequence[History]) -> dict[str, Curves]:
             ends = [run.last_rate] if run.last_rate and run.last_rate.iteration > rated[-1].iteration else []
             curves.setdefault("rate", []).append((number, None, [*rated, *ends]))
     return dict(sorted(curves.items(), key=lambda entry: (entry[0] == "rate", not is_loss(entry[0]))))
+
+
+def _mark_outliers(axis, points: list[tuple[float, float]], top: float) -> None:
+    """Ends the axis at the largest value up to ``top``; what lies above is a triangle at its edge."""
+    above = [(x, y) for x, y in points if top < y < math.inf]
+    if not above:
+        return
+    highest = max(y for _, y in points if y <= top)
+    axis.set_ylim(top=1.08 * highest)
+    label = f"above: up to {max(y for _, y in above):.4g}"
+    edge = [1.04 * highest] * len(above)
+    axis.plot([x for x, _ in above], edge, "^", color=INK, markersize=4, linestyle="none", label=label)
 
 
 def _value(row: Row, name: str) -> float:

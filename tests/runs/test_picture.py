@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from caffelite.runs.history import of_log
+from caffelite import charts
+from caffelite.runs.history import Row, of_log
 from caffelite.runs.picture import picture, range_test, spread
 
 
@@ -49,3 +50,25 @@ def test_values_at_the_ends_of_curves_lie_apart(interrupted):
     assert spread([5, 5, 5], 10) == [-5, 5, 15]
     moved = spread([0, 1, 12, 13, 60], 10)
     assert all(b - a >= 10 - 1e-9 for a, b in zip(moved, moved[1:], strict=False)) and moved[-1] == 60
+
+
+@pytest.mark.parametrize("first", [61.75, float("inf"), float("nan")])
+def test_one_outlier_does_not_flatten_a_curve(interrupted, monkeypatch, first):
+    """What lies above three times the 95th percentile is a triangle at the edge of its panel."""
+    run = of_log(interrupted, "run")
+    run.train += [Row(100 + i, 10.0 + i, {"loss": 1.0}) for i in range(20)]
+    next(row for row in run.train if "loss" in row.values).values["loss"] = first
+    figures = []
+    monkeypatch.setattr("caffelite.runs.picture.saved", lambda figure, form: figures.append(figure) or b"")
+    picture([run], "svg")
+    for axis in figures[0].axes:
+        values = [y for line in axis.lines if line.get_marker() != "^" for y in line.get_ydata()]
+        if axis.get_ylabel() != "learning rate":
+            assert axis.get_ylim()[1] <= 1.1 * charts.limit(values)
+    marks = [line for axis in figures[0].axes for line in axis.lines if line.get_marker() == "^"]
+    assert [line.get_label() for line in marks] == (["above: up to 61.75"] if first == 61.75 else [])
+
+
+def test_the_limit_of_an_axis():
+    assert charts.limit([1.0] * 19 + [60.0]) == 3
+    assert charts.limit([1.0] * 6 + [60.0]) == charts.limit([float("nan"), *[-1.0, 0.0] * 9]) == float("inf")

@@ -10,6 +10,7 @@ import pytest
 from browsing import Server, opened, until, wait
 from small_runs import Trainer, losses, make_root, train
 
+from caffelite import charts
 from caffelite.weights import read_model
 
 pytestmark = pytest.mark.browser
@@ -66,6 +67,27 @@ def test_a_constant_curve_has_an_axis_of_its_own_size(browser, server, root):
         page.check("#log")
         until(page, f"{axis}.type === 'log'")
         assert page.evaluate(f"{axis}.range") == pytest.approx([np.log10(0.005), np.log10(0.02)])
+
+
+def test_one_outlier_does_not_flatten_a_panel(browser, server, root):
+    """No axis ends above three times the 95th percentile; what lies above is marked at its edge."""
+    folder = root / "outlier_run"
+    shutil.copytree(root / "first_run", folder)
+    values = np.fromfile(folder / "losses.f32", "<f4")
+    values[0] = 6175
+    values.tofile(folder / "losses.f32")
+    try:
+        for log in "", "&log=1":
+            with opened(browser, server, f"/run?folder=outlier_run&smooth=0{log}") as page:
+                page.wait_for_selector("#chart .main-svg")
+                axis = "document.getElementById('chart')._fullLayout.yaxis"
+                assert page.evaluate(f"{axis}.title.text") == "loss"
+                top = page.evaluate(f"{axis}.range[1]")
+                assert (10**top if log else top) <= 1.2 * charts.limit(values)
+                marks = "document.getElementById('chart').data.filter(t => t.meta.outliers).map(t => [t.x, t.text])"
+                assert page.evaluate(marks) == [[[0], ["6175"]]]
+    finally:
+        shutil.rmtree(folder)
 
 
 PAGES = tuple(

@@ -153,6 +153,34 @@ export function flat(traces, logarithmic) {
   return low > 0 ? [0, 2 * low] : [2 * low, 0];
 }
 
+const OUTLIER = 3;
+const FEW = 8;
+
+/** The largest value that an axis shows: three times the 95th percentile; Infinity for fewer than FEW values, and where the percentile is not positive. */
+export function limit(values) {
+  const finite = values.filter((value) => value !== null && Number.isFinite(value)).sort((a, b) => a - b);
+  const percentile = finite.length < FEW ? 0 : finite[Math.floor(0.95 * (finite.length - 1))];
+  return percentile > 0 ? OUTLIER * percentile : Infinity;
+}
+
+/** What lies above the limit of a panel: {range of the axis, trace of triangles at its edge}; else null. */
+export function outliers(traces, logarithmic) {
+  const values = traces.flatMap((trace) => trace.y);
+  const top = limit(values);
+  const shown = values.filter((value) => value !== null && Number.isFinite(value) && value <= top);
+  const above = traces.flatMap(({ x, y }) => y.flatMap((value, i) => (value > top && value < Infinity ? [[x[i], value]] : [])));
+  if (!above.length) return null;
+  const highest = Math.max(...shown);
+  const lowest = Math.min(...shown.filter((value) => !logarithmic || value > 0));
+  const low = Math.min(0, lowest);
+  const range = logarithmic
+    ? [Math.log10(lowest / 1.1), Math.log10(1.1 * highest)]
+    : [low - 0.05 * (highest - low), highest + 0.08 * (highest - low)];
+  const edge = highest + 0.03 * (highest - low);
+  const trace = { x: above.map(([x]) => x), y: above.map(() => edge), text: above.map(([, value]) => value.toPrecision(4)) };
+  return { range, trace };
+}
+
 function css(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -331,7 +359,15 @@ export class Chart {
       };
       top = bottom - gap;
       const all = curves.map((curve) => this.#traces(name, curve, i ? `y${i + 1}` : "y"));
-      const range = flat(all.flat(), layout[key].type === "log");
+      const logarithmic = layout[key].type === "log";
+      const outside = rank(name) < 2 ? outliers(all.flat(), logarithmic) : null;
+      const range = outside?.range ?? flat(all.flat(), logarithmic);
+      if (outside) {
+        const marker = { symbol: "triangle-up", size: 7, color: ink };
+        const meta = { panel: name, outliers: true };
+        const axes = { xaxis: "x", yaxis: i ? `y${i + 1}` : "y", type: "scatter", mode: "markers", showlegend: false };
+        traces.push({ ...axes, ...outside.trace, marker, meta, hovertemplate: "%{text}", name: "above" });
+      }
       Object.assign(layout[key], range ? { range, autorange: false } : { autorange: true });
       for (const found of all) {
         const last = found.at(-1);
