@@ -1,5 +1,6 @@
 """caffelite check"""
 
+import os
 import re
 import sys
 from collections import Counter
@@ -8,7 +9,8 @@ import click
 
 from .. import inputs
 from ..errors import UnknownType, quoted
-from . import options
+from ..file_names import SOLVER
+from . import named_files, options
 from .output import say
 
 
@@ -23,7 +25,8 @@ from .output import say
 def check(files, shape, phase, level, stage, strict, as_json) -> None:
     """Reports every mistake in nets and solvers with its line, and what is valid but odd (lint). Nothing is run.
 
-    The nets of a solver are checked with it. The data need not exist; checks that depend on it are then left out.
+    The nets of a solver are checked with it; a folder means its solver.prototxt. The data need not exist; checks that
+    depend on it are then left out.
     The exit status is 1 if there are mistakes.
 
     \b
@@ -37,7 +40,7 @@ def check(files, shape, phase, level, stage, strict, as_json) -> None:
 
     phases = [pb.Phase.Value(phase.upper())] if phase else []
     said, findings = set(), []
-    for file in files:
+    for file in (named_files.in_folder(file, (SOLVER,)) if os.path.isdir(file) else file for file in files):
         for finding in find(file, parse_shapes(shape), phases, level, stage):
             if str(finding.error) not in said:
                 said.add(str(finding.error))

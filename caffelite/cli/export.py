@@ -11,7 +11,7 @@ log = logging.getLogger("caffelite")
 
 
 @click.command(short_help="Write a deploy net with its weights as ONNX")
-@options.model
+@options.deploy_net
 @options.weights
 @options.file_option("--out", help="The ONNX file to write.", required=True, folder=False)
 @click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")

@@ -9,7 +9,7 @@ from .logs import start
 from .output import say
 
 
-@click.command(short_help="Say what a fork of Caffe has, and what of it runs here")
+@click.command(short_help="Say what a fork of Caffe has, and what runs")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.field_option("fork_layers")
 @click.option("--quick", is_flag=True, help="Read files only: nothing is compiled, and no net checked.")

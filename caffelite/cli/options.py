@@ -6,7 +6,6 @@ import gc
 import json
 import logging
 import math
-import os
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,7 +18,9 @@ from click.shell_completion import CompletionItem
 
 from .. import roots, user_modules
 from ..errors import CaffeliteError, quoted, reporting
+from ..file_names import DEPLOY_NET, TRAIN_NET
 from ..runs.config import LARGEST, RunConfig
+from . import named_files
 from .output import say
 
 FIELDS = {each.name: each for each in dataclasses.fields(RunConfig)}
@@ -136,6 +137,8 @@ def _attributes(each: dataclasses.Field, hint: Any) -> dict[str, Any]:
         attributes["type"] = Whole(min=least)
     elif kind is float:
         attributes["type"] = Duration() if attributes["metavar"] == "TIME" else FiniteRange(min=least)
+    elif each.name == "solver":
+        attributes.update(type=click.Path(), callback=named_files.solver)
     elif attributes["metavar"] == "FILE":
         attributes["type"] = click.Path()
     elif typing.get_origin(hint) is tuple and not repeated:
@@ -301,25 +304,19 @@ depth = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
 
-def _net_file(context, option, text: str | None) -> str | None:
-    """The path of a net; of one that ships with weights its name does. Errors: neither a file nor such a name."""
-    if not text or "." in text or os.sep in text or os.path.isfile(text):
-        return text
-    from ..zoo import trained
+def _model(required: bool, what: str, names: Sequence[str] = (TRAIN_NET, DEPLOY_NET)):
+    def convert(context, option, text: str | None) -> str | None:
+        return named_files.net(names, text)
 
-    try:
-        return str(trained.find(text).deploy)
-    except CaffeliteError as error:
-        raise CaffeliteError(f"no file {text}, and {error}") from None
+    return click.option("--model", metavar="FILE", type=click.Path(), required=required, callback=convert, help=what)
 
 
-def _model(required: bool, what: str):
-    return click.option("--model", metavar="FILE", type=click.Path(), required=required, callback=_net_file, help=what)
-
-
-NET = "The net, a prototxt, or the name of a net that ships with weights."
+NET = "The net, a prototxt, the folder of a project, or the name of a net that ships with weights."
+DEPLOYED = (
+    "A deploy net, as caffelite deploy writes it, the folder of one, or the name of a net that ships with weights."
+)
 model = _model(True, NET)
-deploy_net = _model(True, "A deploy net, as caffelite deploy writes it, or the name of a net that ships with weights.")
+deploy_net = _model(True, DEPLOYED, (DEPLOY_NET, TRAIN_NET))
 
 
 def _set_data_threads(context, option, count: int | None) -> None:
@@ -473,9 +470,10 @@ def rare_collection() -> Iterator[None]:
 
 def net_or_solver(command: Callable) -> Callable:
     """-model FILE or -solver FILE."""
-    command = click.option(
-        "--solver", metavar="FILE", type=click.Path(), help="Instead of -model: a solver, for the net that it trains."
-    )(command)
+    what = "Instead of -model: a solver, for the net that it trains."
+    command = click.option("--solver", metavar="FILE", type=click.Path(), callback=named_files.solver, help=what)(
+        command
+    )
     return _model(False, NET)(command)
 
 

@@ -204,7 +204,7 @@ def _read(path: str | Path, named_at: Where | None) -> bytes:
         return inputs.read(path, inputs.MESSAGE)
     except FileNotFoundError:
         folder = Path(path).parent
-        near = inputs.windows_path(path)
+        near: str | None = inputs.windows_path(path) or _above(path)
         if not near and folder.is_dir() and os.access(folder, os.R_OK):
             near = did_you_mean(Path(path).name, os.listdir(folder))
         raise CaffeliteError(f"cannot read {path}: no such file", where=named_at, remedy=near) from None
@@ -215,6 +215,12 @@ def _read(path: str | Path, named_at: Where | None) -> bytes:
     except OSError as error:
         what = f"cannot read {path!s}: {inputs.reason(error)}"
         raise CaffeliteError(what, where=named_at, expected="a file") from None
+
+
+def _above(path: str | Path) -> str:
+    """A remedy where a path counts from the folder above the working directory, as those of projects do."""
+    exists = not os.path.isabs(path) and os.path.isfile(os.path.join(os.pardir, path))
+    return f"paths count from the folder above: cd {quoted(os.path.dirname(os.getcwd()))}" if exists else ""
 
 
 def place(text: str, start: int) -> tuple[int, int]:

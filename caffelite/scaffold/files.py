@@ -17,6 +17,7 @@ from ..data.tables import CLASSES, LABELS, NUMBERS
 from ..deploy.convert import convert
 from ..deploy.preprocessing import describe
 from ..errors import CaffeliteError, quoted
+from ..file_names import DEPLOY_NET as DEPLOY, SOLVER, TRAIN_NET as NET
 from ..layers import REGISTRY, Shape
 from ..net import graph
 from ..training import nets
@@ -26,7 +27,6 @@ from .network import Network, Score
 from .reading import Dataset, Subset
 from .schedule import Schedule
 
-NET, SOLVER, DEPLOY = "train_val.prototxt", "solver.prototxt", "deploy.prototxt"
 NAMES, README = "labels.txt", "README.md"
 SNAPSHOTS = 3  # that a run keeps
 

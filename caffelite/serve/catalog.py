@@ -12,6 +12,7 @@ from pathlib import Path
 from .. import inputs, roots
 from ..data.listing import number
 from ..data.pictures import ENDINGS
+from ..file_names import TRAIN_NET
 from ..runs.limits import Outside
 from ..weights.named import ENDINGS as WEIGHTS, newest_weights
 from .config import ServeConfig
@@ -19,7 +20,6 @@ from .config import ServeConfig
 MOST_ENTRIES = 50_000  # files and folders that a search looks at
 MOST_NET = 4 << 20  # bytes of a prototxt that is looked into
 MOST_LINE = 4096  # bytes of the first lines of a list
-TRAIN_NET = "train_val.prototxt"
 DEEP = 5  # levels below a root
 DEPLOY = re.compile(rb'deploy_param|type:\s*"Input"|^input:', re.MULTILINE)
 SKIPPED = {"node_modules", "__pycache__", "uploads"}

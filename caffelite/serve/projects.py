@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError
+from ..file_names import SOLVER
 from ..runs import folder as files, limits, registry, snapshots
 from ..runs.queue import edit
 from ..runs.queue.job import Job
@@ -101,7 +102,7 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
     jobs = [edit.add(root, making, working_directory=root, priority=1, bounds=config.bounds)] if making else []
     after = [each.id for each in jobs]
     jobs.append(edit.add(root, words, after=after, working_directory=root, priority=1, bounds=config.bounds))
-    return folder / "solver.prototxt", jobs
+    return folder / SOLVER, jobs
 
 
 def _below(config: ServeConfig, root: Path, text: str) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb, inputs
 from ..data.drafts import together
 from ..errors import CaffeliteError, Where, did_you_mean
+from ..file_names import DEPLOY_NET as DEPLOY, SOLVER, TRAIN_NET as NET
 from ..inspection import summary
 from ..inspection.nets import load_net
 from ..layers import Shape
 
 FOLDER = Path(__file__).parent
-NET, DEPLOY, SOLVER = "train_val.prototxt", "deploy.prototxt", "solver.prototxt"
 _ROW = re.compile(r"^\| \[[^]]+\]\((?P<net>[\w/.]+)\) \| (?P<cells>.*) \|$", re.MULTILINE)
 
 

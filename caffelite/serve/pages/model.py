@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from ... import roots, stored
 from ...errors import CaffeliteError
+from ...file_names import DEPLOY_NET
 from ...runs import folder as files, registry
 from ...runs.queue.job import new_id
 from ...weights import newest_weights
@@ -111,7 +112,7 @@ def deploy(request: Request, fields: page.Fields) -> Response:
     config = page.config_of(request)
     path = config.resolve(page.text_field(fields, "path"))
     nets.read(config, path)
-    weights, out = newest_weights(path.parent), path.with_name("deploy.prototxt")
+    weights, out = newest_weights(path.parent), path.with_name(DEPLOY_NET)
     if weights is None or out.exists():
         raise CaffeliteError("there are no weights beside this net, or there is a deploy net already")
     command = ["deploy", "--model", str(path), "--weights", str(weights), "--out", str(out)]

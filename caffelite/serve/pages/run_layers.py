@@ -14,6 +14,7 @@ from starlette.routing import Route
 from ... import caffelite_pb2 as pb, prototxt, weights
 from ...data import stored
 from ...errors import CaffeliteError, Locator, did_you_mean
+from ...file_names import DEPLOY_NET
 from ...inspection import nets, picture, scene, summary
 from ...net.graph import Graph
 from ...runs import folder as files, limits, snapshots
@@ -109,7 +110,7 @@ def samples(request: Request) -> Response:
 
 def _deployed(config: ServeConfig, folder: Path) -> tuple[str, str]:
     """(net, command) of ``samples``."""
-    models, deploy = _models(config, folder), folder / "deploy.prototxt"
+    models, deploy = _models(config, folder), folder / DEPLOY_NET
     if not models:
         return "", ""
     command = projects.shell(deploy_command(config, config.address(folder)))

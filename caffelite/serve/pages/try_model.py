@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from ... import inputs, roots
 from ...errors import CaffeliteError, printable, reporting
+from ...file_names import DEPLOY_NET as DEPLOY
 from ...runs import folder as files, registry, snapshots
 from ...runs.queue.job import new_id
 from ...zoo import trained
@@ -27,7 +28,6 @@ from ..uploads import MOST_IMAGE, folder_name, safe_name, suffix
 
 MOST_TOP = 1000
 MOST_FETCHES = 4  # pictures that are read from other servers at a time
-DEPLOY = "deploy.prototxt"
 UPLOADS, ANSWERS, CORRECTED = "uploads", "answers", "labelled"
 
 
