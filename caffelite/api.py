@@ -25,10 +25,10 @@ from .errors import CaffeliteError
 from .fork import option
 from .layers.base import unknown_types
 from .net import net as nets
+from .net.graph import net_state
 from .pycaffe import net as pycaffe_net, solver as pycaffe_solver
 from .runs.config import RunConfig
 from .runs.open_net import read_solver
-from .training.nets import state as net_state
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
 

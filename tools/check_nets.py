@@ -126,7 +126,7 @@ def built(path: str, stages: tuple[str, ...]) -> tuple[pb.NetParameter | None, l
     """The net, where it can be read, and its errors in all of its phases."""
     message, errors = None, []
     try:
-        subject = nets.load_net(path, None, {}, stages=stages, lenient=True)
+        subject = nets.inspected_net(path, None, {}, stages=stages, lenient=True)
         message = subject.message
         errors += subject.ignored
         for phase in nets.phases_of(message):

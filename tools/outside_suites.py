@@ -62,7 +62,7 @@ def differences(checkout: Path) -> Iterator[str]:
         if not file.exists():
             yield f"{file} is missing"
             continue
-        graph, _ = nets.load_net(str(file), None, {}).graph(pb.TEST)
+        graph, _ = nets.inspected_net(str(file), None, {}).graph(pb.TEST)
         (output,) = (top for node in graph.nodes for top in node.tops if not top.readers)
         parameters = sum(math.prod(one.blob.shape) for one in graph.parameters)
         actual = output.name, output.shape, parameters

@@ -145,12 +145,11 @@ def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, sta
     from .. import caffelite_pb2 as pb, data
     from ..inspection.feeds import Feeds, parse_shapes
     from ..net import graph
-    from ..training import nets
 
     for layer in document.message.layer:
         if layer.transform_param.mirror:
             layer.transform_param.ClearField("mirror")
-    state = nets.state(pb.TEST, document.message, None, level, stages)
+    state = graph.net_state(pb.TEST, document.message, None, level, stages)
     feeds = functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape))
     return graph.build(document.message, state, document.locate, feeds)
 

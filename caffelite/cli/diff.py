@@ -29,7 +29,7 @@ def diff(a, b, shape, phase, level, stage, as_json) -> None:
     from ..inspection.diff import diff as compare
     from ..inspection.feeds import parse_shapes
 
-    subjects = [nets.load_net(file, None, parse_shapes(shape), level, stage) for file in (a, b)]
+    subjects = [nets.inspected_net(file, None, parse_shapes(shape), level, stage) for file in (a, b)]
     shared = [p for p in nets.phases(phase, subjects[0].message) if p in nets.phases(phase, subjects[1].message)]
     phases = [shared[0] if shared else nets.phases(phase, s.message)[0] for s in subjects]
     difference = compare(*(s.graph(p)[0] for s, p in zip(subjects, phases, strict=True)))

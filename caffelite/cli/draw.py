@@ -33,7 +33,7 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> N
 
     form = options.picture_form(out) if out else "svg"
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
-    subject = nets.load_net(model, chosen, parse_shapes(shape), level, stage, changes, lenient=True, either=True)
+    subject = nets.inspected_net(model, chosen, parse_shapes(shape), level, stage, changes, lenient=True, either=True)
     graph, guessed, wrong = subject.buildable(nets.phases(phase, subject.message)[0])
     drawn = picture.picture(graph, placement_of(graph, split) if split else None)
     for note in guessed:

@@ -30,7 +30,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     from ..inspection.feeds import parse_shapes
     from ..prototxt.overrides import Overrides
 
-    subject = nets.load_net(
+    subject = nets.inspected_net(
         model, options.one_of(model, solver), parse_shapes(shape), level, stage, Overrides(set_fields), either=True
     )
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]

@@ -37,16 +37,16 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     from ..export import onnx
     from ..inspection.feeds import parse_shapes, with_shapes
     from ..layers.base import unknown_types
+    from ..net.graph import net_state
     from ..net.net import Net
     from ..runs.open_net import load_weights, open_device
-    from ..training import nets
     from .upgrade import write
 
     options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     weights = options.named_weights(document, weights)
     message = with_shapes(document.message, parse_shapes(shape))
-    state = nets.state(pb.TEST, message)
+    state = net_state(pb.TEST, message)
     plain, bound = (onnx.plain_graph(message, state, document.locate) for _ in range(2))
     other = onnx.plain_graph(onnx.larger(message), state, document.locate) if free_size else None
     free = onnx.free_axes(plain, other) if other else {}

@@ -8,7 +8,7 @@ import click
 from ..errors import CaffeliteError, did_you_mean
 from . import options
 from .logs import start
-from .options import comma_separated, open_net
+from .options import comma_separated, open_named_net
 
 log = logging.getLogger("caffelite")
 
@@ -50,7 +50,7 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
     targets = destinations(wanted, comma_separated(names), kind)
     paths = [output for path, _ in targets for output in outputs(kind, path)]
     check_free(paths, force)
-    with closing(open_net(model, gpu, "TEST", level, stage, keep=True)) as net:
+    with closing(open_named_net(model, gpu, "TEST", level, stage, keep=True)) as net:
         load_weights(net, comma_separated(caffemodel))
         values = {name: _value(net, name) for name in wanted}
         with together(paths, force) as drafts, ExitStack() as stack:

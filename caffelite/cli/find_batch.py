@@ -43,7 +43,7 @@ def find_batch(
     from .. import user_modules
     from ..errors import CaffeliteError
     from ..inspection import memory, summary, target
-    from ..inspection.nets import load_net
+    from ..inspection.nets import inspected_net
     from ..layers.base.extension_files import load_permitted
     from ..prototxt.overrides import Overrides
     from ..runs.config import RunConfig
@@ -54,7 +54,7 @@ def find_batch(
         user_modules.permit()  # it trains
         load_permitted()
     config = RunConfig(solver, precision=precision, overrides=set_fields, level=level, stages=stage)
-    net = load_net(None, solver, {}, level, config.stages, Overrides(set_fields))
+    net = inspected_net(None, solver, {}, level, config.stages, Overrides(set_fields))
     gpu_ids = gpus(gpu, read_solver(config).message)
     room = (
         options.size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(gpu_ids[0] if gpu_ids else None))

@@ -45,7 +45,6 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
     from ..export.rounding import FLOOR, convert_explained
     from ..layers.base import unknown_types
     from ..net import graph
-    from ..training import nets
     from .upgrade import write
 
     options.refuse_existing(out, force)
@@ -53,7 +52,7 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
         raise CaffeliteError("-map cannot be read", expected="LAYER=MODULE", found=wrong[0])
     chosen = {layer: module for layer, _, module in (pair.partition("=") for pair in pairs)}
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
-    state = nets.state(pb.TEST, document.message, None, level, stage)
+    state = graph.net_state(pb.TEST, document.message, None, level, stage)
     build = partial(graph.build, state=state, locate=document.locate)
     built, converted, poolings = convert_explained(document.message, build, read_tensors(weights), chosen)
     blobs = [(node.layer.spec, converted.blobs[node.name]) for node in built.nodes if node.name in converted.blobs]

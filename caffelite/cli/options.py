@@ -531,7 +531,7 @@ def write_picture(path: Path, body: bytes) -> None:
 log = logging.getLogger("caffelite")
 
 
-def open_net(
+def open_named_net(
     model: str,
     gpu: str | None,
     phase: str,

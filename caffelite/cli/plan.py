@@ -11,7 +11,7 @@ from ..errors import CaffeliteError
 from ..system import usable_cores
 from . import options
 from .logs import start
-from .options import POSITIVE, FiniteRange, open_net
+from .options import POSITIVE, FiniteRange, open_named_net
 from .output import say
 
 GPU = {"bandwidth": 200.0, "latency": 5.0, "machine": 8}  # GB/s, µs; rough values, not measured
@@ -79,7 +79,7 @@ def plan(**values: Any) -> None:
     one_core_each(asked.gpu)
     from ..runs.trial import measure
 
-    net = open_net(asked.model, asked.gpu, asked.phase or "TRAIN", asked.level, asked.stage, timing=True)
+    net = open_named_net(asked.model, asked.gpu, asked.phase or "TRAIN", asked.level, asked.stage, timing=True)
     strong = asked.scaling == "strong"
     try:
         if net.params.diff is None:

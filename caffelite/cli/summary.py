@@ -49,7 +49,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     from ..prototxt.overrides import Overrides
 
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
-    subject = nets.load_net(model, chosen, parse_shapes(shape), level, stage, changes, lenient=True, either=True)
+    subject = nets.inspected_net(model, chosen, parse_shapes(shape), level, stage, changes, lenient=True, either=True)
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)

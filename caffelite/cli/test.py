@@ -65,16 +65,18 @@ def test(
     from ..report import collect
     from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
-    from .options import open_net
+    from .options import open_named_net
 
     names = class_names.read(labels) if labels else None
     judge = folder is not None or as_json
-    nets = [open_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields)]
+    nets = [open_named_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields)]
     net = nets[0]
 
     def smaller(batch: int):
         """The net for the samples that are left, with the same weights."""
-        nets.append(open_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields, batch, net))
+        nets.append(
+            open_named_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields, batch, net)
+        )
         return nets[-1]
 
     try:

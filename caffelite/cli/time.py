@@ -12,7 +12,7 @@ from ..devices import PRECISIONS
 from ..errors import CaffeliteError, closed_on_failure
 from . import options
 from .logs import start
-from .options import open_net
+from .options import open_named_net
 from .output import say
 
 log = logging.getLogger("caffelite")
@@ -50,7 +50,7 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
 
     def opened(precision: str | None):
         words = {**device_options, "precision": precision}
-        net = open_net(
+        net = open_named_net(
             model, gpu, phase or "TRAIN", level, stage, words, set_fields=set_fields, timing=True, shapes=shape
         )
         with closed_on_failure(net):

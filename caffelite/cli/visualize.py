@@ -14,7 +14,7 @@ import click
 from ..errors import CaffeliteError
 from . import Commands, options
 from .logs import start
-from .options import field_option, open_net
+from .options import field_option, open_named_net
 
 if TYPE_CHECKING:
     from ..visualize.explained import ExplainedNet, Picture
@@ -215,7 +215,7 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
     form = options.picture_form(out, "pdf")
     names = class_names.read(labels) if labels else []
     start()
-    with closing(open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)) as net:
+    with closing(open_named_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)) as net:
         load_weights(net, weights)
         collected = projection.collect(net, blob, samples)
     points, what = projection.project(collected, method, seed)

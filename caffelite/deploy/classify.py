@@ -12,7 +12,7 @@ from ..data.pictures import ENDINGS
 from ..errors import CaffeliteError, did_you_mean
 from ..net.net import Net
 from ..prototxt import Document
-from .preprocessing import VIEWS, Failed, Picture, Preparation, fitting_labels, in_batches, open_net
+from .preprocessing import VIEWS, Failed, Picture, Preparation, fitting_labels, in_batches, open_deploy_net
 
 MOST_ROWS = 64  # of a batch
 
@@ -58,7 +58,7 @@ class Classifier:
         self.classifies = self.answer != pb.DeployParameter.NUMBERS
         self.oversample, self.rows = oversample, VIEWS if oversample else 1
         self.batch = max(1, min(pictures, MOST_ROWS // self.rows))
-        self.net = open_net(document.message, document.locate, dev, self.batch * self.rows, state, share)
+        self.net = open_deploy_net(document.message, document.locate, dev, self.batch * self.rows, state, share)
         self.output = self._output(output)
         # of a net that classifies the pixels of an image: rows and columns of the scores
         self.pixels = self.output.shape[2:] if len(self.output.shape) == 4 and self.output.shape[2:] > (1, 1) else ()

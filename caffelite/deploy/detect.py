@@ -15,7 +15,7 @@ from ..layers.base.detection_base import DetectingLayer
 from ..layers.base.feeding import is_input
 from ..net.net import Net
 from ..prototxt import Document
-from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, input_shapes, open_net
+from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, input_shapes, open_deploy_net
 
 LEAST_SCORE = 0.3  # of a box, where none is given
 MOST_ROWS = 32  # of a batch
@@ -109,7 +109,7 @@ class Detector:
         self.preparation = Preparation(document.message, document.locate, self._sizes)
         self.batch = 1 if self._sizes else max(1, min(pictures, MOST_ROWS))
         message = completed(document.message)
-        self.net = open_net(message, document.locate, dev, self.batch, share=share)
+        self.net = open_deploy_net(message, document.locate, dev, self.batch, share=share)
         self.output = next(v for v in self.net.graph.outputs if isinstance(v.node.layer, DetectingLayer))
         detector: Any = self.output.node.layer
         count = detector.detected_classes

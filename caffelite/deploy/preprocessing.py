@@ -165,7 +165,7 @@ class Preparation:
         return out
 
 
-def open_net(
+def open_deploy_net(
     message: pb.NetParameter,
     locate: Locator,
     dev: Any,
@@ -180,11 +180,7 @@ def open_net(
     for layer in batched.layer:
         for shape in layer.input_param.shape if is_input(layer) else ():
             shape.dim[0] = batch
-    if state is None:
-        state = pb.NetState()
-        state.MergeFrom(batched.state)
-        state.phase = pb.TEST
-    wiring = graph.build(batched, state, locate)
+    wiring = graph.build(batched, state or graph.net_state(pb.TEST, batched), locate)
     unread_fields.warn(node.layer for node in wiring.nodes)
     return Net.of(wiring, dev, share=share, keep=keep)
 

@@ -11,7 +11,7 @@ from ..errors import CaffeliteError
 from ..layers.base.facets import Decodes
 from ..net.net import Net
 from ..prototxt import Document
-from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, open_net
+from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, open_deploy_net
 
 MOST_ROWS = 32  # of a batch
 
@@ -54,7 +54,7 @@ class Reader:
         self.preparation = Preparation(document.message, document.locate)
         fixed = any(Decodes.of(layer.type).text and len(layer.bottom) > 1 for layer in document.message.layer)
         self.batch = 1 if fixed else max(1, min(pictures, MOST_ROWS))
-        self.net = open_net(document.message, document.locate, dev, self.batch, share=share, keep=True)
+        self.net = open_deploy_net(document.message, document.locate, dev, self.batch, share=share, keep=True)
         outputs = self.net.graph.outputs
         self._text = next(v for v in outputs if Decodes.of(v.node.layer.spec.type).text and v.top == 0)
         self._scores = self._text.node.bottoms[0]

@@ -12,7 +12,7 @@ from .. import caffelite_pb2 as pb, inputs, prototxt
 from ..errors import Locator, UnknownType, quoted
 from ..layers import Shape
 from ..layers.base.feeding import is_input
-from ..net.graph import Graph
+from ..net.graph import Graph, net_state
 from ..training import epochs, nets
 from ..training.checkpoint import snapshot
 from ..training.checks import check_counts
@@ -40,7 +40,7 @@ def check(
         check_solver(reading, findings)
         decay, tests, train = reading.message.weight_decay, 0, None
         for one in nets_of(reading, findings):
-            state = nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages)
+            state = net_state(one.state.phase, pb.NetParameter(), one.state, level, stages)
             graph = _net(one.reading, state, shapes, findings, decay)
             if one.iterations:
                 if graph:
@@ -53,7 +53,7 @@ def check(
             lint.solver(resolved, findings)
     else:
         for phase in phases or _phases(reading.message):
-            partial.close(_net(reading, nets.state(phase, reading.message, None, level, stages), shapes, findings))
+            partial.close(_net(reading, net_state(phase, reading.message, None, level, stages), shapes, findings))
     return sort(merged(findings), path)
 
 

@@ -100,7 +100,7 @@ class InspectedNet:
         return built, findings, feeds
 
     def _state(self, phase: int) -> pb.NetState:
-        return nets.state(
+        return graph.net_state(
             phase, self.message, next((s for s in self.states if s.phase == phase), None), self.level, self.stages
         )
 
@@ -129,7 +129,7 @@ def mistakes_in(error: CaffeliteError) -> int:
     return len(error.mistakes) if isinstance(error, Mistakes) else 1
 
 
-def load_net(
+def inspected_net(
     model: str | None,
     solver: str | None,
     shapes: dict[str, Shape],
@@ -172,7 +172,7 @@ def phases_of(net: pb.NetParameter) -> list[int]:
     wired: set[int] = set()
     scored = False
     for phase in (pb.TRAIN, pb.TEST):
-        state = nets.state(phase, net)
+        state = graph.net_state(phase, net)
         try:
             layers = [spec for spec in net.layer if graph.keeps(spec, state) is None]
         except CaffeliteError:  # building the net reports invalid rules

@@ -17,7 +17,7 @@ from ..training import epochs
 from ..training.checkpoint import snapshot
 from ..training.optim import rates, updates
 from . import nets, summary
-from .nets import NOTHING, InspectedNet, load_net
+from .nets import NOTHING, InspectedNet, inspected_net
 
 MOST_ROWS, POINTS = 40, 1000
 
@@ -77,7 +77,7 @@ def schedule(
         raise locate.error("a run of no iterations", "max_iter", expected="max_iter of 1 or more", found=p.max_iter)
     notes, batch = [], None
     try:
-        batch, length = _data(load_net(None, path, shapes or {}, overrides=overrides))
+        batch, length = _data(inspected_net(None, path, shapes or {}, overrides=overrides))
         batch *= processes
         samples = samples or length
         if samples is None:
@@ -209,7 +209,7 @@ def forecast(multiply_adds: float, batch: int, iterations: int) -> float:
 
 def seconds_of(path: str, run: Run, shapes: dict[str, Shape], overrides: Overrides) -> float:
     """The seconds of a solver's run. Errors: its train net cannot be built."""
-    subject = nets.load_net(None, path, shapes, overrides=overrides)
+    subject = nets.inspected_net(None, path, shapes, overrides=overrides)
     graph, guessed = subject.graph(pb.TRAIN)
     table = summary.table(graph, guessed)
     return forecast(table.multiply_adds, run.batch or table.batch, run.iterations)

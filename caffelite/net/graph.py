@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from .. import caffelite_pb2 as pb, layers
 from ..errors import NOWHERE, CaffeliteError, Collector, Locator, UnknownType, did_you_mean
@@ -16,7 +17,27 @@ MOST_BLOBS = 1 << 14  # tops or bottoms of a layer: far more than any net has, a
 MOST_EXPLAINED = 100  # unknown blobs with a remedy: each one is compared with all names
 LARGEST = 2**31 - 1  # numbers in a blob, as in Caffe: indices are 32 bits wide
 
-__all__ = ["AUTOMATIC", "Graph", "Node", "Parameter", "Value", "build", "keeps"]
+__all__ = ["AUTOMATIC", "Graph", "Node", "Parameter", "Value", "build", "keeps", "net_state"]
+
+
+def net_state(
+    phase: int,
+    net: pb.NetParameter,
+    extra: pb.NetState | None = None,
+    level: int | None = None,
+    stages: tuple[str, ...] = (),
+) -> pb.NetState:
+    """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
+    which = cast(pb.Phase, phase)  # callers pass numbers, which is what protobuf's constants are
+    merged = pb.NetState(phase=which)
+    merged.MergeFrom(net.state)
+    if extra is not None:
+        merged.MergeFrom(extra)
+    merged.phase = which
+    if level is not None:
+        merged.level = level
+    merged.stage.extend(stages)
+    return merged
 
 
 def keeps(spec: pb.LayerParameter, state: pb.NetState, locate: Locator = NOWHERE) -> str | None:

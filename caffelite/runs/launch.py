@@ -201,10 +201,10 @@ class _Run:
 
     def _subject(self) -> InspectedNet:
         """The net of the run, for an error that names its memory."""
-        from ..inspection.nets import load_net
+        from ..inspection.nets import inspected_net
 
         config = self._config
-        return load_net(None, config.solver, {}, config.level, config.stages, Overrides(config.overrides))
+        return inspected_net(None, config.solver, {}, config.level, config.stages, Overrides(config.overrides))
 
     def _explained(self, dev: Any) -> AbstractContextManager:
         """Within it a MemoryError becomes an error that names what takes the memory, and the batch that fits."""

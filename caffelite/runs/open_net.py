@@ -1,16 +1,13 @@
 """Opens devices, nets and trainers: a prototxt, a phase and a device become a `Net`, a configuration a `Trainer`."""
 
-import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from .. import caffelite_pb2 as pb, data, devices, prototxt, weights
+from .. import caffelite_pb2 as pb, devices, prototxt, weights
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers.base import unknown_types, unread_fields
@@ -18,7 +15,8 @@ from ..net import graph
 from ..net.net import Net
 from ..net.parameters import matches
 from ..prototxt.overrides import Overrides
-from ..training import Trainer, build_trainer, class_weights, nets
+from ..training import Trainer, build_trainer, nets
+from ..training.opening import open_graph
 from .config import RunConfig
 
 log = logging.getLogger("caffelite")
@@ -45,28 +43,11 @@ def open_net(
     weights this one uses. all_gradients: see ``gradients.mark``. fixed_shapes: False for a net that ``Net.reshape``
     serves. Errors: every mistake in the prototxt and its data.
     """
-    message, locate = document.message, document.locate
-    open_source = functools.partial(data.open_source, seed=seed)
-
-    def build(phase: int) -> graph.Graph:
-        state = nets.state(phase, message, None, level, tuple(stages))
-        return graph.build(message, state, locate, open_source, all_gradients)
-
-    measured = class_weights.known(share.graph) if share else None
-    if measured is None and phase != pb.TRAIN:
-        measured = _class_weights(build, message)
-    wiring = build(phase)
+    message = document.message
+    spec = nets.NetSpec(message, document.locate, graph.net_state(phase, message, None, level, tuple(stages)))
+    wiring = open_graph(spec, seed, like=share.graph if share else None, all_gradients=all_gradients)
     unread_fields.warn(node.layer for node in wiring.nodes)
-    class_weights.set_weights(wiring, class_weights.measure(wiring) if measured is None else measured)
     return Net.of(wiring, dev, seed=seed, random_seed=random_seed, share=share, keep=keep, fixed_shapes=fixed_shapes)
-
-
-def _class_weights(build: Callable[[int], graph.Graph], message: pb.NetParameter) -> dict[str, np.ndarray]:
-    """The class weights that a net's layers ask for, measured from the data of its TRAIN phase."""
-    if not class_weights.wanted(message):
-        return {}
-    with closing(build(pb.TRAIN)) as train:
-        return class_weights.measure(train)
 
 
 def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = None) -> None:

@@ -20,7 +20,6 @@ from ..errors import CaffeliteError, quoted
 from ..file_names import DEPLOY_NET as DEPLOY, SOLVER, TRAIN_NET as NET
 from ..layers import REGISTRY, Shape
 from ..net import graph
-from ..training import nets
 from . import comments
 from .comments import plain, wrapped
 from .network import Network, Score
@@ -247,7 +246,7 @@ def write_deploy(folder: Path, data: Dataset, run: Run, draft: Path) -> None:
     """Writes the draft of the net for new images, of the net in the folder: what the images of its data look like is
     measured."""
     document = prototxt.read_net(folder / NET)
-    state = nets.state(pb.TEST, document.message, None, None, ())
+    state = graph.net_state(pb.TEST, document.message, None, None, ())
     source_graph = graph.build(
         document.message, state, document.locate, functools.partial(data_package.open_source, seed=0)
     )

@@ -17,7 +17,7 @@ from ..data.tables import CLASSES, LABELS, NUMBERS, TASKS
 from ..errors import CaffeliteError, Locator, quoted
 from ..inspection import memory
 from ..inspection.check import check
-from ..inspection.nets import InspectedNet, load_net
+from ..inspection.nets import InspectedNet, inspected_net
 from ..inspection.reading import Findings
 from ..inspection.target import traits
 from ..layers import Shape
@@ -318,7 +318,7 @@ class _Making:
         return chosen, document
 
     def side_of(self, net: str) -> int:
-        graph, _ = load_net(net, None, {}).graph(pb.TRAIN)
+        graph, _ = inspected_net(net, None, {}).graph(pb.TRAIN)
         shape = graph.feeds[0].tops[0].shape if graph.feeds else ()
         if len(shape) != 4 or shape[2] != shape[3]:
             raise CaffeliteError(f"-net {net}: its input is not square", found=list(shape), remedy="give -size")

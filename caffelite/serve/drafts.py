@@ -195,7 +195,7 @@ def _settings(files: Files, every: Sequence[Overrides]) -> Findings:
     findings = Findings()
     try:
         for overrides in every:
-            nets.load_net(None, str(files.solver), {}, overrides=overrides)
+            nets.inspected_net(None, str(files.solver), {}, overrides=overrides)
         schedule(str(files.solver), {}, None, every[0])
     except CaffeliteError as error:
         findings.add("mistake", error)
@@ -226,7 +226,7 @@ def _named(text: str, names: dict[str, str]) -> str:
 def _describe(overrides: Overrides, files: Files, inspection: Inspection) -> None:
     """The picture, the layers, the memory and the schedule; what fails is left out."""
     try:
-        subject = nets.load_net(None, str(files.solver), {}, overrides=overrides, lenient=True)
+        subject = nets.inspected_net(None, str(files.solver), {}, overrides=overrides, lenient=True)
         graph, guessed, _ = subject.buildable(pb.TRAIN)
         table = summary.table(graph, guessed)
         memory = summary.memory(subject, graphs={pb.TRAIN: graph})

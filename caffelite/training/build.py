@@ -1,6 +1,5 @@
 """Makes a trainer: its nets, what computes, the state, and the hooks."""
 
-import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -13,11 +12,10 @@ from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
 from ..layers.base import unread_fields
 from ..layers.base.state import carried
-from ..net import graph
 from ..net.net import Net
 from ..parallel import SingleProcess
 from ..prototxt.overrides import Overrides
-from . import checks, class_weights, epochs, nets
+from . import checks, epochs, nets
 from .captured import CapturedIterations
 from .checkpoint import snapshot
 from .checkpoint.checkpoints import Checkpoints
@@ -33,6 +31,7 @@ from .hooks.snapshots import Snapshots
 from .hooks.testing import Testing
 from .iteration import Iteration
 from .nets import NetSpec
+from .opening import open_graph
 from .optim import rates
 from .optim.average import Average
 from .optim.updates import Updater, fused_passes
@@ -150,15 +149,12 @@ class _Plan:
     def _open_net(self, spec: NetSpec, share: Net | None) -> Net:
         samples = self.division.mesh.data
         shard = data.Shard(samples.rank, samples.size)
-        open_source = functools.partial(data.open_source, seed=self.seed, shard=shard)
-        wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
+        wiring = open_graph(spec, self.seed, shard, self.division.complete(share) if share else None)
         if share is None:
             sources = [source for _, source in wiring.sources]
             self.epoch = epochs.epoch_of(sources, self.p.iter_size, self.division.shares)
-            self._class_weights = class_weights.measure(wiring)
             if self.comm.rank == 0:
                 _warn_of_pictures(sources)
-        class_weights.set_weights(wiring, self._class_weights, spec)
         options = {"keep": self.asked.keep, **(self.asked.net_options or {}), "seed": self.seed}
         if share is None and not self.division.divided:
             options["fused_passes"] = fused_passes(self.p, self.comm.size)

@@ -34,11 +34,11 @@ def known(graph: Graph) -> dict[str, np.ndarray]:
     return {node.name: layer.class_weights for node, layer in _asking(graph) if layer.class_weights is not None}
 
 
-def set_weights(graph: Graph, measured: Mapping[str, np.ndarray], spec: NetSpec | None = None) -> None:
+def set_weights(graph: Graph, measured: Mapping[str, np.ndarray], spec: NetSpec) -> None:
     """Gives each layer that asks for class weights its own. spec: gets them as class_weight, for the records. Errors: a
     layer without weights in ``measured``, or with another number of classes."""
     asking = _asking(graph)
-    if asking and spec:
+    if asking:
         message = pb.NetParameter()
         message.CopyFrom(spec.message)
         spec.message = message
@@ -49,8 +49,7 @@ def set_weights(graph: Graph, measured: Mapping[str, np.ndarray], spec: NetSpec 
             remedy = "give the layer the name and the classes of one of the train net, or give class_weight"
             raise layer.error(what, "loss_param", "class_weight_balanced", remedy=remedy, outer=True)
         layer.class_weights = values
-        if spec:
-            class_weights.replace(spec.message.layer[node.layer_index], values)
+        class_weights.replace(spec.message.layer[node.layer_index], values)
 
 
 def _asking(graph: Graph) -> list[tuple[Node, Loss]]:

@@ -1,7 +1,6 @@
 """The nets of a solver.prototxt: one to train, any number to test, each with its state."""
 
 from dataclasses import dataclass
-from typing import cast
 
 from .. import caffelite_pb2 as pb, prototxt
 from ..errors import CaffeliteError, Collector, Locator
@@ -27,26 +26,6 @@ def read(name: str, locate: Locator, at: Locator, tolerate: prototxt.Tolerate) -
     return prototxt.read_net(prototxt.resolve(name, locate), at(), tolerate)
 
 
-def state(
-    phase: int,
-    net: pb.NetParameter,
-    extra: pb.NetState | None = None,
-    level: int | None = None,
-    stages: tuple[str, ...] = (),
-) -> pb.NetState:
-    """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
-    which = cast(pb.Phase, phase)  # callers pass numbers, which is what protobuf's constants are
-    merged = pb.NetState(phase=which)
-    merged.MergeFrom(net.state)
-    if extra is not None:
-        merged.MergeFrom(extra)
-    merged.phase = which
-    if level is not None:
-        merged.level = level
-    merged.stage.extend(stages)
-    return merged
-
-
 def train_net(
     p: pb.SolverParameter,
     locate: Locator,
@@ -63,7 +42,7 @@ def train_net(
         raise locate.error("a solver trains one net", *chosen[-1:], expected=expected, found=fields)
     document = _document(p, chosen[0], None, locate, tolerate)
     extra = p.train_state if p.HasField("train_state") else None
-    return NetSpec(document.message, document.locate, state(pb.TRAIN, document.message, extra, level, stages))
+    return NetSpec(document.message, document.locate, graph.net_state(pb.TRAIN, document.message, extra, level, stages))
 
 
 def test_nets(
@@ -100,7 +79,9 @@ def test_nets(
             continue
         extra = p.test_state[i] if p.test_state else None
         specs.append(
-            NetSpec(document.message, document.locate, state(pb.TEST, document.message, extra), p.test_iter[i])
+            NetSpec(
+                document.message, document.locate, graph.net_state(pb.TEST, document.message, extra), p.test_iter[i]
+            )
         )
     return specs
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb, weights
-from ..deploy.preprocessing import Preparation, open_net
+from ..deploy.preprocessing import Preparation, open_deploy_net
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, did_you_mean
 from ..net.graph import Node, Value
@@ -40,7 +40,7 @@ class ExplainedNet:
         message.force_backward = True
         if message.layer[-1].type in NORMALIZED:
             del message.layer[-1]
-        self.net = open_net(message, document.locate, dev, 1, keep=True)
+        self.net = open_deploy_net(message, document.locate, dev, 1, keep=True)
         self._load(files, document)
         outputs = self.net.graph.outputs
         if len(outputs) != 1:

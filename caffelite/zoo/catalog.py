@@ -11,7 +11,7 @@ from ..data.drafts import together
 from ..errors import CaffeliteError, Where, did_you_mean
 from ..file_names import DEPLOY_NET as DEPLOY, SOLVER, TRAIN_NET as NET
 from ..inspection import summary
-from ..inspection.nets import load_net
+from ..inspection.nets import inspected_net
 from ..layers import Shape
 
 FOLDER = Path(__file__).parent
@@ -71,7 +71,7 @@ def find(name: str, others: Iterable[str] = ()) -> ShippedNet:
 def cost(one: ShippedNet) -> Cost:
     """Input shape and multiply-adds, from the TEST net, or the TRAIN net where TEST needs a stage; its data need not
     exist."""
-    loaded = load_net(str(one.net), None, {})
+    loaded = inspected_net(str(one.net), None, {})
     try:
         graph, notes = loaded.graph(pb.TEST)
     except CaffeliteError:

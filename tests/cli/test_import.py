@@ -17,7 +17,6 @@ from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.errors import CaffeliteError
 from caffelite.export.conversion import SortedTensors, _by_numbers, _resnet_name, convert, read_tensors
 from caffelite.net import graph
-from caffelite.training import nets
 from caffelite.zoo import catalog
 
 NET = """
@@ -388,7 +387,7 @@ def mobilenet():
 )
 def test_names_of_torchvision_and_timm(name, modules, bias, pairs, form):
     document = prototxt.read_net(catalog.find(name).deploy)
-    built = graph.build(document.message, nets.state(pb.TEST, document.message), document.locate)
+    built = graph.build(document.message, graph.net_state(pb.TEST, document.message), document.locate)
     tensors = state_dict(modules)
     convolutions = [key for key in tensors if key.endswith(".bias") and len(modules[key[:-5]]) == 4]
     for key in () if bias else convolutions:

@@ -37,7 +37,7 @@ def rows(text, phase=pb.TEST, count=4, test=None):
     document = prototxt.parse(text, pb.NetParameter, "net.prototxt")
     message, locate = (test.message, test.locate) if test else (document.message, document.locate)
     open_source = functools.partial(data.open_source, seed=0)
-    with closing(graph.build(message, nets.state(phase, message), locate, open_source)) as opened:
+    with closing(graph.build(message, graph.net_state(phase, message), locate, open_source)) as opened:
         pixels, labels = opened.sources[0][1].next()
         return [
             (int(p) // 10, *np.ravel(one).tolist()) for p, one in zip(pixels[:count, 0, 0, 0], labels, strict=False)

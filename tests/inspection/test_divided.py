@@ -26,7 +26,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "fc2" bottom: "label" top: 
 def subject(tmp_path):
     path = tmp_path / "net.prototxt"
     path.write_text(NET)
-    return nets.load_net(str(path), None, {})
+    return nets.inspected_net(str(path), None, {})
 
 
 def stages(first: set[str], micro_batches: int, graph) -> Placement:

@@ -27,13 +27,13 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_counts(name):
-    subject = nets.load_net(str(MODELS / name / "deploy.prototxt"), None, {})
+    subject = nets.inspected_net(str(MODELS / name / "deploy.prototxt"), None, {})
     table = summary.table(*subject.graph(pb.TEST))
     assert (table.parameters, table.multiply_adds) == PUBLISHED[name]
 
 
 def test_receptive_fields_of_alexnet():
-    graph, _ = nets.load_net(str(MODELS / "alexnet/deploy.prototxt"), None, {}).graph(pb.TEST)
+    graph, _ = nets.inspected_net(str(MODELS / "alexnet/deploy.prototxt"), None, {}).graph(pb.TEST)
     fields = counts.receptive_fields(graph)
     actual = {node.name: counts.shown(fields[node.tops[0]]) for node in graph.nodes}
     assert [
@@ -81,7 +81,7 @@ def test_multiply_adds_of_an_lstm():
 
 
 def test_rows(folder):
-    graph, guessed = nets.load_net("net.prototxt", None, {"": (2, 9, 9)}).graph(pb.TRAIN)
+    graph, guessed = nets.inspected_net("net.prototxt", None, {"": (2, 9, 9)}).graph(pb.TRAIN)
     table = summary.table(graph, guessed)
     rows = {row.name: row for row in table.rows}
     assert (table.phase, table.batch, table.guessed) == ("TRAIN", 4, [])
@@ -98,19 +98,19 @@ def test_statistics_are_no_parameters():
 
 def test_memory_follows_the_plan_and_the_solver(folder):
     shapes = {"": (2, 9, 9)}
-    subject = nets.load_net(None, "solver.prototxt", shapes)
+    subject = nets.inspected_net(None, "solver.prototxt", shapes)
     memory = summary.memory(subject)
     graphs = [subject.graph(phase)[0] for phase in (pb.TRAIN, pb.TEST)]
     train, test = (compile(graph, cpu_traits()) for graph in graphs)
     weights = 4 * (6 * 18 + 6 + 24 * 3 + 3)
     assert (memory.weights, memory.gradients, memory.history) == (weights, weights, weights)
     assert memory.arena == train.arena + test.arena < memory.alone
-    alone = summary.memory(nets.load_net("net.prototxt", None, shapes))
+    alone = summary.memory(nets.inspected_net("net.prototxt", None, shapes))
     assert alone.history == 0 and alone.arena == train.arena
 
 
 def test_largest_batch(folder):
-    subject = nets.load_net(None, "solver.prototxt", {"": (2, 9, 9)})
+    subject = nets.inspected_net(None, "solver.prototxt", {"": (2, 9, 9)})
     limit = summary.KERNELS + (3 << 20)
     batch, memory = summary.largest_batch(subject, limit)
     assert memory.total <= limit < summary.memory(subject, batch + batch // 50 + 1).total
@@ -122,7 +122,7 @@ def test_largest_batch(folder):
 
 def test_largest_batch_of_updates_without_stored_gradients():
     """A batch of 33 needs 230 MB more than one of 32, for the gradients of AlexNet's inner products."""
-    subject = nets.load_net(str(MODELS / "alexnet/train_val.prototxt"), None, {})
+    subject = nets.inspected_net(str(MODELS / "alexnet/train_val.prototxt"), None, {})
     subject.solver = pb.SolverParameter(momentum=0.9)
     sizes = [summary.memory(subject, batch) for batch in (31, 32, 33)]
     assert sizes[2].gradients - sizes[1].gradients > 200e6 > sizes[1].gradients - sizes[0].gradients > 0
@@ -133,7 +133,7 @@ def test_largest_batch_of_updates_without_stored_gradients():
 
 @pytest.mark.parametrize("device", [with_onednn, without_onednn])
 def test_the_arena_is_the_net_s_own(device, folder):
-    subject, dev = nets.load_net("net.prototxt", None, {"": (2, 9, 9)}), device()
+    subject, dev = nets.inspected_net("net.prototxt", None, {"": (2, 9, 9)}), device()
     for batch in (2, 50):
         assert (
             summary.memory(subject, batch, traits=dev.traits).arena
@@ -151,7 +151,7 @@ from caffelite.training.optim.updates import Updater, fused_passes
 def status(key):
     return 1024 * int(re.search(key + ":[^0-9]*([0-9]+)", open("/proc/self/status").read())[1])
 
-subject = nets.load_net(sys.argv[1], None, {})
+subject = nets.inspected_net(sys.argv[1], None, {})
 feed = pb.LayerParameter(name="data", type="Input", top=["data", "label"])
 batch = int(sys.argv[2])
 for dims in ((batch, *map(int, sys.argv[3:])), (batch,)):
@@ -194,7 +194,7 @@ def test_memory_is_what_a_run_takes(name, batch, shape):
 
 
 def test_a_deploy_net_is_for_testing():
-    message = nets.load_net(str(MODELS / "lenet/deploy.prototxt"), None, {}).message
+    message = nets.inspected_net(str(MODELS / "lenet/deploy.prototxt"), None, {}).message
     assert nets.phases(None, message) == [pb.TEST] and nets.phases("train", message) == [pb.TRAIN]
 
 
@@ -212,7 +212,7 @@ layer { name: "e" type: "Accuracy" bottom: "c" bottom: "NAME" top: "e" }
 def test_missing_labels_get_the_shape_that_readers_need(name, shapes, tmp_path):
     """Here one for each pixel of scores that are smaller than the images."""
     (tmp_path / "net.prototxt").write_text(LABELED.replace("NAME", name))
-    subject = nets.load_net(str(tmp_path / "net.prototxt"), None, shapes)
+    subject = nets.inspected_net(str(tmp_path / "net.prototxt"), None, shapes)
     graph, notes = subject.graph(pb.TRAIN)
     actual = {top.name: top.shape for node in graph.nodes for top in node.tops}
     assert actual[name] == (2, 1, *actual["c"][2:])

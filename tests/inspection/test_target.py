@@ -5,7 +5,7 @@ import pytest
 from caffelite.devices import cuda, open_device
 from caffelite.errors import CaffeliteError
 from caffelite.inspection import summary, target
-from caffelite.inspection.nets import load_net
+from caffelite.inspection.nets import inspected_net
 
 NET = """
 layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
@@ -39,7 +39,7 @@ def test_precisions_of_the_cpu():
 
 def test_memory_of_a_gpu_holds_no_code_of_the_cpu(tmp_path):
     (tmp_path / "net.prototxt").write_text(NET)
-    net = load_net(str(tmp_path / "net.prototxt"), None, {})
+    net = inspected_net(str(tmp_path / "net.prototxt"), None, {})
     on_cpu, on_gpu = (summary.memory(net, train=False, traits=target.traits(gpu)) for gpu in (None, 0))
     assert on_cpu.kernels > summary.KERNELS and on_gpu.kernels == 0
     assert on_gpu.weights == on_cpu.weights

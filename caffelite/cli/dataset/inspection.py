@@ -317,10 +317,9 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
     """The source of a net's data layer. The rest of the net need not be sound."""
     from ... import caffelite_pb2 as pb, data, prototxt
     from ...net import graph
-    from ...training import nets
 
     document = prototxt.read_net(path)
-    state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, stages)
+    state = graph.net_state(pb.Phase.Value(phase.upper()), document.message, None, level, stages)
     others = []
     for position, spec in enumerate(document.message.layer):
         locate = document.locate.at("layer", position)

@@ -158,7 +158,7 @@ def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, lis
     if any(getattr(document.message, name) for name in NETS):
         raise CaffeliteError(f"{files.SOLVER} of this run names a net", expected="a solver with its nets in it")
     limits.refuse(Bounds(None, config.allow_python), document.message, document.locate)
-    subject = nets.load_net(None, str(solver), {}, lenient=True)
+    subject = nets.inspected_net(None, str(solver), {}, lenient=True)
     if subject.solver is not None and phase == "TEST" and subject.solver.test_net_param:
         subject.message = subject.solver.test_net_param[0]
     subject.message = without_outside(config, subject.message, folder)
