@@ -468,7 +468,7 @@ class ParamSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., share_mode: _Optional[_Union[ParamSpec.DimCheckMode, str]] = ..., lr_mult: _Optional[float] = ..., decay_mult: _Optional[float] = ...) -> None: ...
 
 class LayerParameter(_message.Message):
-    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs_lr", "weight_decay", "blobs", "propagate_down", "include", "exclude", "placement", "fork", "transform_param", "loss_param", "accuracy_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "python_param", "proposal_target_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "window_data_param", "convolution3d_param", "pooling3d_param", "lstm_param", "reverse_param", "selu_param", "selu_dropout_param", "transpose_param", "scalar_param", "squeeze_param", "padding_param", "cos_data_param", "insanity_param", "normalize_param", "gradient_scaler_param", "entropy_param", "mmd_param", "jmmd_param", "netvlad_param", "intranorm_param", "sum_pooling_param", "squash_param", "capsule_len_param", "capsule_mask_param", "capsule_reshape_param", "capsule_transform_param", "capsule_routing_param", "margin_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param", "dense_crf_param", "multi_stage_meanfield_param", "domain_transform_param", "detectnet_groundtruth_param", "detectnet_augmentation_param", "multi_label_image_data_param", "largemargin_inner_product_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "correlation_param", "downsample_param", "flow_warp_param", "l1_loss_param", "mean_param", "resample_param", "warp_param", "augmentation_param", "coeff_schedule_param", "lifted_struct_sim_softmax_loss_param", "triplet_loss_param", "hashing_loss_param", "relu6_param", "shuffle_channel_param", "imresize_param", "nms_param", "heatmap_data_param", "visualise", "visualise_channel", "cpm_transform_param", "binary_convolution_param", "binary_inner_product_param", "quant_param", "sparsify_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "deformable_convolution_param", "deformable_psroi_pooling_param", "local_param", "mask_resize_param", "multi_roi_pooling_param", "psroi_align_param", "roi_warping_param", "st_param", "tiling_param", "bn_param", "bn_conv_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "unpooling_param", "mat_write_param", "grn_param", "group_norm_param", "sum_param", "denseblock_param", "mul_param", "pixel_shuffle_param", "resize_nearest_neighbor_param", "spatial_wta_param", "spatial_dropout_param", "annotated_data_param", "detection_output_param", "multibox_loss_param", "prior_box_param", "continuation_indicator_param", "ctc_decoder_param", "ctc_loss_param", "labelsequence_accuracy_param", "video_data_param", "mergecrop_param", "bias_channel_param", "unique_label_param", "mil_param", "dice_coef_loss_param", "focal_loss_param", "ordinal_regression_loss_param", "eval_detection_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param")
+    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs_lr", "weight_decay", "blobs", "propagate_down", "include", "exclude", "placement", "fork", "transform_param", "loss_param", "accuracy_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "python_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "window_data_param", "convolution3d_param", "pooling3d_param", "lstm_param", "reverse_param", "selu_param", "selu_dropout_param", "transpose_param", "scalar_param", "squeeze_param", "padding_param", "cos_data_param", "insanity_param", "normalize_param", "gradient_scaler_param", "entropy_param", "mmd_param", "jmmd_param", "netvlad_param", "intranorm_param", "sum_pooling_param", "squash_param", "capsule_len_param", "capsule_mask_param", "capsule_reshape_param", "capsule_transform_param", "capsule_routing_param", "margin_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param", "dense_crf_param", "multi_stage_meanfield_param", "domain_transform_param", "detectnet_groundtruth_param", "detectnet_augmentation_param", "multi_label_image_data_param", "largemargin_inner_product_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "correlation_param", "downsample_param", "flow_warp_param", "l1_loss_param", "mean_param", "resample_param", "warp_param", "augmentation_param", "coeff_schedule_param", "lifted_struct_sim_softmax_loss_param", "triplet_loss_param", "hashing_loss_param", "relu6_param", "shuffle_channel_param", "imresize_param", "nms_param", "heatmap_data_param", "visualise", "visualise_channel", "cpm_transform_param", "binary_convolution_param", "binary_inner_product_param", "quant_param", "sparsify_param", "proposal_target_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "deformable_convolution_param", "deformable_psroi_pooling_param", "local_param", "mask_resize_param", "multi_roi_pooling_param", "psroi_align_param", "roi_warping_param", "st_param", "tiling_param", "bn_param", "bn_conv_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "unpooling_param", "mat_write_param", "grn_param", "group_norm_param", "sum_param", "denseblock_param", "mul_param", "pixel_shuffle_param", "resize_nearest_neighbor_param", "spatial_wta_param", "spatial_dropout_param", "detection_evaluate_param", "annotated_data_param", "detection_output_param", "multibox_loss_param", "prior_box_param", "continuation_indicator_param", "ctc_decoder_param", "ctc_loss_param", "labelsequence_accuracy_param", "video_data_param", "mergecrop_param", "bias_channel_param", "unique_label_param", "mil_param", "dice_coef_loss_param", "focal_loss_param", "ordinal_regression_loss_param", "eval_detection_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     BOTTOM_FIELD_NUMBER: _ClassVar[int]
@@ -496,7 +496,6 @@ class LayerParameter(_message.Message):
     CONVOLUTION_PARAM_FIELD_NUMBER: _ClassVar[int]
     CROP_PARAM_FIELD_NUMBER: _ClassVar[int]
     DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DETECTION_EVALUATE_PARAM_FIELD_NUMBER: _ClassVar[int]
     DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     DUMMY_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     ELTWISE_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -522,7 +521,6 @@ class LayerParameter(_message.Message):
     POWER_PARAM_FIELD_NUMBER: _ClassVar[int]
     PRELU_PARAM_FIELD_NUMBER: _ClassVar[int]
     PYTHON_PARAM_FIELD_NUMBER: _ClassVar[int]
-    PROPOSAL_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
     RECURRENT_PARAM_FIELD_NUMBER: _ClassVar[int]
     REDUCTION_PARAM_FIELD_NUMBER: _ClassVar[int]
     RELU_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -618,6 +616,7 @@ class LayerParameter(_message.Message):
     BINARY_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
     QUANT_PARAM_FIELD_NUMBER: _ClassVar[int]
     SPARSIFY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
     ANCHOR_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
     BOX_ANNOTATOR_OHEM_PARAM_FIELD_NUMBER: _ClassVar[int]
     PROPOSAL_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -651,6 +650,7 @@ class LayerParameter(_message.Message):
     RESIZE_NEAREST_NEIGHBOR_PARAM_FIELD_NUMBER: _ClassVar[int]
     SPATIAL_WTA_PARAM_FIELD_NUMBER: _ClassVar[int]
     SPATIAL_DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DETECTION_EVALUATE_PARAM_FIELD_NUMBER: _ClassVar[int]
     ANNOTATED_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     MULTIBOX_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -700,7 +700,6 @@ class LayerParameter(_message.Message):
     convolution_param: ConvolutionParameter
     crop_param: CropParameter
     data_param: DataParameter
-    detection_evaluate_param: DetectionEvaluateParameter
     dropout_param: DropoutParameter
     dummy_data_param: DummyDataParameter
     eltwise_param: EltwiseParameter
@@ -726,7 +725,6 @@ class LayerParameter(_message.Message):
     power_param: PowerParameter
     prelu_param: PReLUParameter
     python_param: PythonParameter
-    proposal_target_param: ProposalTargetParameter
     recurrent_param: RecurrentParameter
     reduction_param: ReductionParameter
     relu_param: ReLUParameter
@@ -822,6 +820,7 @@ class LayerParameter(_message.Message):
     binary_inner_product_param: BinaryWeightsParameter
     quant_param: QuantParameter
     sparsify_param: SparsifyParameter
+    proposal_target_param: ProposalTargetParameter
     anchor_target_param: AnchorTargetParameter
     box_annotator_ohem_param: BoxAnnotatorOHEMParameter
     proposal_param: ProposalParameter
@@ -855,6 +854,7 @@ class LayerParameter(_message.Message):
     resize_nearest_neighbor_param: ResizeNearestNeighborParameter
     spatial_wta_param: SpatialWtaParameter
     spatial_dropout_param: SpatialDropoutParameter
+    detection_evaluate_param: DetectionEvaluateParameter
     annotated_data_param: AnnotatedDataParameter
     detection_output_param: DetectionOutputParameter
     multibox_loss_param: MultiBoxLossParameter
@@ -877,7 +877,7 @@ class LayerParameter(_message.Message):
     yolo_detection_output_param: YoloDetectionOutputParameter
     yolov3_param: Yolov3Parameter
     yolov3_detection_output_param: Yolov3DetectionOutputParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., fork: _Optional[_Union[ForkLayer, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., convolution3d_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., pooling3d_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., lstm_param: _Optional[_Union[LstmParameter, _Mapping]] = ..., reverse_param: _Optional[_Union[ReverseParameter, _Mapping]] = ..., selu_param: _Optional[_Union[SeLuParameter, _Mapping]] = ..., selu_dropout_param: _Optional[_Union[SeLuDropoutParameter, _Mapping]] = ..., transpose_param: _Optional[_Union[TransposeParameter, _Mapping]] = ..., scalar_param: _Optional[_Union[ScalarParameter, _Mapping]] = ..., squeeze_param: _Optional[_Union[SqueezeParameter, _Mapping]] = ..., padding_param: _Optional[_Union[PaddingParameter, _Mapping]] = ..., cos_data_param: _Optional[_Union[CoSDataParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., gradient_scaler_param: _Optional[_Union[GradientScalerParameter, _Mapping]] = ..., entropy_param: _Optional[_Union[EntropyParameter, _Mapping]] = ..., mmd_param: _Optional[_Union[MMDParameter, _Mapping]] = ..., jmmd_param: _Optional[_Union[JMMDParameter, _Mapping]] = ..., netvlad_param: _Optional[_Union[NetvladParameter, _Mapping]] = ..., intranorm_param: _Optional[_Union[IntranormParameter, _Mapping]] = ..., sum_pooling_param: _Optional[_Union[SumPoolingParameter, _Mapping]] = ..., squash_param: _Optional[_Union[SquashParameter, _Mapping]] = ..., capsule_len_param: _Optional[_Union[CapsuleLenParameter, _Mapping]] = ..., capsule_mask_param: _Optional[_Union[CapsuleMaskParameter, _Mapping]] = ..., capsule_reshape_param: _Optional[_Union[CapsuleReshapeParameter, _Mapping]] = ..., capsule_transform_param: _Optional[_Union[CapsuleTransformParameter, _Mapping]] = ..., capsule_routing_param: _Optional[_Union[CapsuleRoutingParameter, _Mapping]] = ..., margin_param: _Optional[_Union[CapsuleMarginParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., domain_transform_param: _Optional[_Union[DomainTransformParameter, _Mapping]] = ..., detectnet_groundtruth_param: _Optional[_Union[DetectNetGroundTruthParameter, _Mapping]] = ..., detectnet_augmentation_param: _Optional[_Union[DetectNetAugmentationParameter, _Mapping]] = ..., multi_label_image_data_param: _Optional[_Union[MultiLabelImageDataParameter, _Mapping]] = ..., largemargin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., correlation_param: _Optional[_Union[CorrelationParameter, _Mapping]] = ..., downsample_param: _Optional[_Union[DownsampleParameter, _Mapping]] = ..., flow_warp_param: _Optional[_Union[FlowWarpParameter, _Mapping]] = ..., l1_loss_param: _Optional[_Union[L1LossParameter, _Mapping]] = ..., mean_param: _Optional[_Union[MeanParameter, _Mapping]] = ..., resample_param: _Optional[_Union[ResampleParameter, _Mapping]] = ..., warp_param: _Optional[_Union[WarpParameter, _Mapping]] = ..., augmentation_param: _Optional[_Union[AugmentationParameter, _Mapping]] = ..., coeff_schedule_param: _Optional[_Union[CoeffScheduleParameter, _Mapping]] = ..., lifted_struct_sim_softmax_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., triplet_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., hashing_loss_param: _Optional[_Union[HashingLossParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., imresize_param: _Optional[_Union[ImResizeParameter, _Mapping]] = ..., nms_param: _Optional[_Union[NmsParameter, _Mapping]] = ..., heatmap_data_param: _Optional[_Union[HeatmapDataParameter, _Mapping]] = ..., visualise: bool = ..., visualise_channel: _Optional[int] = ..., cpm_transform_param: _Optional[_Union[CPMTransformationParameter, _Mapping]] = ..., binary_convolution_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., binary_inner_product_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., quant_param: _Optional[_Union[QuantParameter, _Mapping]] = ..., sparsify_param: _Optional[_Union[SparsifyParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., deformable_convolution_param: _Optional[_Union[DeformableConvolutionParameter, _Mapping]] = ..., deformable_psroi_pooling_param: _Optional[_Union[DeformablePSROIPoolingParameter, _Mapping]] = ..., local_param: _Optional[_Union[LocalParameter, _Mapping]] = ..., mask_resize_param: _Optional[_Union[MaskResizeParameter, _Mapping]] = ..., multi_roi_pooling_param: _Optional[_Union[MultiROIPoolingParameter, _Mapping]] = ..., psroi_align_param: _Optional[_Union[PSROIAlignParameter, _Mapping]] = ..., roi_warping_param: _Optional[_Union[ROIWarpingParameter, _Mapping]] = ..., st_param: _Optional[_Union[SpatialTransformerParameter, _Mapping]] = ..., tiling_param: _Optional[_Union[TilingParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., bn_conv_param: _Optional[_Union[BNConvParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., grn_param: _Optional[_Union[GRNParameter, _Mapping]] = ..., group_norm_param: _Optional[_Union[GroupNormParameter, _Mapping]] = ..., sum_param: _Optional[_Union[SumParameter, _Mapping]] = ..., denseblock_param: _Optional[_Union[DenseBlockParameter, _Mapping]] = ..., mul_param: _Optional[_Union[MulParameter, _Mapping]] = ..., pixel_shuffle_param: _Optional[_Union[PixelShuffleParameter, _Mapping]] = ..., resize_nearest_neighbor_param: _Optional[_Union[ResizeNearestNeighborParameter, _Mapping]] = ..., spatial_wta_param: _Optional[_Union[SpatialWtaParameter, _Mapping]] = ..., spatial_dropout_param: _Optional[_Union[SpatialDropoutParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., continuation_indicator_param: _Optional[_Union[ContinuationIndicatorParameter, _Mapping]] = ..., ctc_decoder_param: _Optional[_Union[CTCDecoderParameter, _Mapping]] = ..., ctc_loss_param: _Optional[_Union[CtcLossParameter, _Mapping]] = ..., labelsequence_accuracy_param: _Optional[_Union[LabelsequenceAccuracyParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., mergecrop_param: _Optional[_Union[MergeCropParameter, _Mapping]] = ..., bias_channel_param: _Optional[_Union[BiasChannelParameter, _Mapping]] = ..., unique_label_param: _Optional[_Union[UniqueLabelParameter, _Mapping]] = ..., mil_param: _Optional[_Union[MILParameter, _Mapping]] = ..., dice_coef_loss_param: _Optional[_Union[DiceCoefLossParameter, _Mapping]] = ..., focal_loss_param: _Optional[_Union[FocalLossParameter, _Mapping]] = ..., ordinal_regression_loss_param: _Optional[_Union[OrdinalRegressionLossParameter, _Mapping]] = ..., eval_detection_param: _Optional[_Union[EvalDetectionParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., fork: _Optional[_Union[ForkLayer, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., convolution3d_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., pooling3d_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., lstm_param: _Optional[_Union[LstmParameter, _Mapping]] = ..., reverse_param: _Optional[_Union[ReverseParameter, _Mapping]] = ..., selu_param: _Optional[_Union[SeLuParameter, _Mapping]] = ..., selu_dropout_param: _Optional[_Union[SeLuDropoutParameter, _Mapping]] = ..., transpose_param: _Optional[_Union[TransposeParameter, _Mapping]] = ..., scalar_param: _Optional[_Union[ScalarParameter, _Mapping]] = ..., squeeze_param: _Optional[_Union[SqueezeParameter, _Mapping]] = ..., padding_param: _Optional[_Union[PaddingParameter, _Mapping]] = ..., cos_data_param: _Optional[_Union[CoSDataParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., gradient_scaler_param: _Optional[_Union[GradientScalerParameter, _Mapping]] = ..., entropy_param: _Optional[_Union[EntropyParameter, _Mapping]] = ..., mmd_param: _Optional[_Union[MMDParameter, _Mapping]] = ..., jmmd_param: _Optional[_Union[JMMDParameter, _Mapping]] = ..., netvlad_param: _Optional[_Union[NetvladParameter, _Mapping]] = ..., intranorm_param: _Optional[_Union[IntranormParameter, _Mapping]] = ..., sum_pooling_param: _Optional[_Union[SumPoolingParameter, _Mapping]] = ..., squash_param: _Optional[_Union[SquashParameter, _Mapping]] = ..., capsule_len_param: _Optional[_Union[CapsuleLenParameter, _Mapping]] = ..., capsule_mask_param: _Optional[_Union[CapsuleMaskParameter, _Mapping]] = ..., capsule_reshape_param: _Optional[_Union[CapsuleReshapeParameter, _Mapping]] = ..., capsule_transform_param: _Optional[_Union[CapsuleTransformParameter, _Mapping]] = ..., capsule_routing_param: _Optional[_Union[CapsuleRoutingParameter, _Mapping]] = ..., margin_param: _Optional[_Union[CapsuleMarginParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., domain_transform_param: _Optional[_Union[DomainTransformParameter, _Mapping]] = ..., detectnet_groundtruth_param: _Optional[_Union[DetectNetGroundTruthParameter, _Mapping]] = ..., detectnet_augmentation_param: _Optional[_Union[DetectNetAugmentationParameter, _Mapping]] = ..., multi_label_image_data_param: _Optional[_Union[MultiLabelImageDataParameter, _Mapping]] = ..., largemargin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., correlation_param: _Optional[_Union[CorrelationParameter, _Mapping]] = ..., downsample_param: _Optional[_Union[DownsampleParameter, _Mapping]] = ..., flow_warp_param: _Optional[_Union[FlowWarpParameter, _Mapping]] = ..., l1_loss_param: _Optional[_Union[L1LossParameter, _Mapping]] = ..., mean_param: _Optional[_Union[MeanParameter, _Mapping]] = ..., resample_param: _Optional[_Union[ResampleParameter, _Mapping]] = ..., warp_param: _Optional[_Union[WarpParameter, _Mapping]] = ..., augmentation_param: _Optional[_Union[AugmentationParameter, _Mapping]] = ..., coeff_schedule_param: _Optional[_Union[CoeffScheduleParameter, _Mapping]] = ..., lifted_struct_sim_softmax_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., triplet_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., hashing_loss_param: _Optional[_Union[HashingLossParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., imresize_param: _Optional[_Union[ImResizeParameter, _Mapping]] = ..., nms_param: _Optional[_Union[NmsParameter, _Mapping]] = ..., heatmap_data_param: _Optional[_Union[HeatmapDataParameter, _Mapping]] = ..., visualise: bool = ..., visualise_channel: _Optional[int] = ..., cpm_transform_param: _Optional[_Union[CPMTransformationParameter, _Mapping]] = ..., binary_convolution_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., binary_inner_product_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., quant_param: _Optional[_Union[QuantParameter, _Mapping]] = ..., sparsify_param: _Optional[_Union[SparsifyParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., deformable_convolution_param: _Optional[_Union[DeformableConvolutionParameter, _Mapping]] = ..., deformable_psroi_pooling_param: _Optional[_Union[DeformablePSROIPoolingParameter, _Mapping]] = ..., local_param: _Optional[_Union[LocalParameter, _Mapping]] = ..., mask_resize_param: _Optional[_Union[MaskResizeParameter, _Mapping]] = ..., multi_roi_pooling_param: _Optional[_Union[MultiROIPoolingParameter, _Mapping]] = ..., psroi_align_param: _Optional[_Union[PSROIAlignParameter, _Mapping]] = ..., roi_warping_param: _Optional[_Union[ROIWarpingParameter, _Mapping]] = ..., st_param: _Optional[_Union[SpatialTransformerParameter, _Mapping]] = ..., tiling_param: _Optional[_Union[TilingParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., bn_conv_param: _Optional[_Union[BNConvParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., grn_param: _Optional[_Union[GRNParameter, _Mapping]] = ..., group_norm_param: _Optional[_Union[GroupNormParameter, _Mapping]] = ..., sum_param: _Optional[_Union[SumParameter, _Mapping]] = ..., denseblock_param: _Optional[_Union[DenseBlockParameter, _Mapping]] = ..., mul_param: _Optional[_Union[MulParameter, _Mapping]] = ..., pixel_shuffle_param: _Optional[_Union[PixelShuffleParameter, _Mapping]] = ..., resize_nearest_neighbor_param: _Optional[_Union[ResizeNearestNeighborParameter, _Mapping]] = ..., spatial_wta_param: _Optional[_Union[SpatialWtaParameter, _Mapping]] = ..., spatial_dropout_param: _Optional[_Union[SpatialDropoutParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., continuation_indicator_param: _Optional[_Union[ContinuationIndicatorParameter, _Mapping]] = ..., ctc_decoder_param: _Optional[_Union[CTCDecoderParameter, _Mapping]] = ..., ctc_loss_param: _Optional[_Union[CtcLossParameter, _Mapping]] = ..., labelsequence_accuracy_param: _Optional[_Union[LabelsequenceAccuracyParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., mergecrop_param: _Optional[_Union[MergeCropParameter, _Mapping]] = ..., bias_channel_param: _Optional[_Union[BiasChannelParameter, _Mapping]] = ..., unique_label_param: _Optional[_Union[UniqueLabelParameter, _Mapping]] = ..., mil_param: _Optional[_Union[MILParameter, _Mapping]] = ..., dice_coef_loss_param: _Optional[_Union[DiceCoefLossParameter, _Mapping]] = ..., focal_loss_param: _Optional[_Union[FocalLossParameter, _Mapping]] = ..., ordinal_regression_loss_param: _Optional[_Union[OrdinalRegressionLossParameter, _Mapping]] = ..., eval_detection_param: _Optional[_Union[EvalDetectionParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ...) -> None: ...
 
 class TransformationParameter(_message.Message):
     __slots__ = ("scale", "mirror", "crop_size", "crop_h", "crop_w", "crop_height", "crop_width", "scale_factors", "mean_file", "mean_value", "force_color", "force_gray", "opacity", "orientation", "depth", "depth_low", "depth_high", "img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper", "vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper", "interpolation_algo_down", "interpolation_algo_up", "allow_upscale", "random_resize_param", "random_aspect_ratio_param", "multi_scale", "scale_ratios", "max_distort", "fix_crop", "more_fix_crop", "is_flow", "distort_param", "noise_param", "perturb_param", "mixup_param", "resize_param", "emit_constraint", "expand_param")
@@ -2106,7 +2106,7 @@ class SPPParameter(_message.Message):
     def __init__(self, pyramid_height: _Optional[int] = ..., pool: _Optional[_Union[SPPParameter.PoolMethod, str]] = ..., engine: _Optional[_Union[SPPParameter.Engine, str]] = ...) -> None: ...
 
 class V1LayerParameter(_message.Message):
-    __slots__ = ("bottom", "top", "name", "include", "exclude", "type", "blobs", "param", "blob_share_mode", "blobs_lr", "weight_decay", "loss_weight", "accuracy_param", "argmax_param", "concat_param", "contrastive_loss_param", "convolution_param", "data_param", "dropout_param", "dummy_data_param", "eltwise_param", "exp_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "lrn_param", "memory_data_param", "mvn_param", "pooling_param", "power_param", "relu_param", "sigmoid_param", "softmax_param", "slice_param", "tanh_param", "threshold_param", "window_data_param", "bn_param", "eltwise_accuracy_param", "unpooling_param", "multi_stage_meanfield_param", "bias_channel_param", "dense_crf_param", "interp_param", "mat_write_param", "padding_param", "seg_accuracy_param", "unique_label_param", "softmaxloss_param", "transform_param", "loss_param", "layer", "fork")
+    __slots__ = ("bottom", "top", "name", "include", "exclude", "type", "blobs", "param", "blob_share_mode", "blobs_lr", "weight_decay", "loss_weight", "accuracy_param", "argmax_param", "concat_param", "contrastive_loss_param", "convolution_param", "data_param", "dropout_param", "dummy_data_param", "eltwise_param", "exp_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "lrn_param", "memory_data_param", "mvn_param", "pooling_param", "power_param", "relu_param", "sigmoid_param", "softmax_param", "slice_param", "tanh_param", "threshold_param", "window_data_param", "eltwise_accuracy_param", "padding_param", "softmaxloss_param", "transform_param", "loss_param", "layer", "fork", "dense_crf_param", "multi_stage_meanfield_param", "bn_param", "interp_param", "seg_accuracy_param", "unpooling_param", "mat_write_param", "bias_channel_param", "unique_label_param")
     class LayerType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         NONE: _ClassVar[V1LayerParameter.LayerType]
@@ -2277,22 +2277,22 @@ class V1LayerParameter(_message.Message):
     TANH_PARAM_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_PARAM_FIELD_NUMBER: _ClassVar[int]
     WINDOW_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BN_PARAM_FIELD_NUMBER: _ClassVar[int]
     ELTWISE_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
-    UNPOOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MULTI_STAGE_MEANFIELD_PARAM_FIELD_NUMBER: _ClassVar[int]
-    BIAS_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
-    DENSE_CRF_PARAM_FIELD_NUMBER: _ClassVar[int]
-    INTERP_PARAM_FIELD_NUMBER: _ClassVar[int]
-    MAT_WRITE_PARAM_FIELD_NUMBER: _ClassVar[int]
     PADDING_PARAM_FIELD_NUMBER: _ClassVar[int]
-    SEG_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
-    UNIQUE_LABEL_PARAM_FIELD_NUMBER: _ClassVar[int]
     SOFTMAXLOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     LAYER_FIELD_NUMBER: _ClassVar[int]
     FORK_FIELD_NUMBER: _ClassVar[int]
+    DENSE_CRF_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MULTI_STAGE_MEANFIELD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INTERP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SEG_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UNPOOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MAT_WRITE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BIAS_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_LABEL_PARAM_FIELD_NUMBER: _ClassVar[int]
     bottom: _containers.RepeatedScalarFieldContainer[str]
     top: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -2333,23 +2333,23 @@ class V1LayerParameter(_message.Message):
     tanh_param: TanHParameter
     threshold_param: ThresholdParameter
     window_data_param: WindowDataParameter
-    bn_param: BNParameter
     eltwise_accuracy_param: AccuracyParameter
-    unpooling_param: UnpoolingParameter
-    multi_stage_meanfield_param: MultiStageMeanfieldParameter
-    bias_channel_param: BiasChannelParameter
-    dense_crf_param: DenseCRFParameter
-    interp_param: InterpParameter
-    mat_write_param: MatWriteParameter
     padding_param: PaddingParameter
-    seg_accuracy_param: SegAccuracyParameter
-    unique_label_param: UniqueLabelParameter
     softmaxloss_param: LossParameter
     transform_param: TransformationParameter
     loss_param: LossParameter
     layer: V0LayerParameter
     fork: ForkLayer
-    def __init__(self, bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., type: _Optional[_Union[V1LayerParameter.LayerType, str]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., param: _Optional[_Iterable[str]] = ..., blob_share_mode: _Optional[_Iterable[_Union[V1LayerParameter.DimCheckMode, str]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., eltwise_accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., bias_channel_param: _Optional[_Union[BiasChannelParameter, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., padding_param: _Optional[_Union[PaddingParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., unique_label_param: _Optional[_Union[UniqueLabelParameter, _Mapping]] = ..., softmaxloss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., layer: _Optional[_Union[V0LayerParameter, _Mapping]] = ..., fork: _Optional[_Union[ForkLayer, _Mapping]] = ...) -> None: ...
+    dense_crf_param: DenseCRFParameter
+    multi_stage_meanfield_param: MultiStageMeanfieldParameter
+    bn_param: BNParameter
+    interp_param: InterpParameter
+    seg_accuracy_param: SegAccuracyParameter
+    unpooling_param: UnpoolingParameter
+    mat_write_param: MatWriteParameter
+    bias_channel_param: BiasChannelParameter
+    unique_label_param: UniqueLabelParameter
+    def __init__(self, bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., type: _Optional[_Union[V1LayerParameter.LayerType, str]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., param: _Optional[_Iterable[str]] = ..., blob_share_mode: _Optional[_Iterable[_Union[V1LayerParameter.DimCheckMode, str]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., eltwise_accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., padding_param: _Optional[_Union[PaddingParameter, _Mapping]] = ..., softmaxloss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., layer: _Optional[_Union[V0LayerParameter, _Mapping]] = ..., fork: _Optional[_Union[ForkLayer, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., bias_channel_param: _Optional[_Union[BiasChannelParameter, _Mapping]] = ..., unique_label_param: _Optional[_Union[UniqueLabelParameter, _Mapping]] = ...) -> None: ...
 
 class V0LayerParameter(_message.Message):
     __slots__ = ("name", "type", "num_output", "biasterm", "weight_filler", "bias_filler", "pad", "kernelsize", "group", "stride", "pool", "dropout_ratio", "local_size", "alpha", "beta", "k", "source", "scale", "meanfile", "batchsize", "cropsize", "mirror", "blobs", "blobs_lr", "weight_decay", "rand_skip", "det_fg_threshold", "det_bg_threshold", "det_fg_fraction", "det_context_pad", "det_crop_mode", "new_num", "new_channels", "new_height", "new_width", "shuffle_images", "concat_dim", "hdf5_output_param")
@@ -2470,76 +2470,6 @@ class SmoothL1LossParameter(_message.Message):
     SIGMA_FIELD_NUMBER: _ClassVar[int]
     sigma: float
     def __init__(self, sigma: _Optional[float] = ...) -> None: ...
-
-class BNParameter(_message.Message):
-    __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "bn_mode", "scale_filler", "shift_filler", "moving_average", "decay", "var_eps", "use_history_in_test")
-    class BNMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        LEARN: _ClassVar[BNParameter.BNMode]
-        INFERENCE: _ClassVar[BNParameter.BNMode]
-    LEARN: BNParameter.BNMode
-    INFERENCE: BNParameter.BNMode
-    SLOPE_FILLER_FIELD_NUMBER: _ClassVar[int]
-    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
-    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
-    EPS_FIELD_NUMBER: _ClassVar[int]
-    FROZEN_FIELD_NUMBER: _ClassVar[int]
-    BN_MODE_FIELD_NUMBER: _ClassVar[int]
-    SCALE_FILLER_FIELD_NUMBER: _ClassVar[int]
-    SHIFT_FILLER_FIELD_NUMBER: _ClassVar[int]
-    MOVING_AVERAGE_FIELD_NUMBER: _ClassVar[int]
-    DECAY_FIELD_NUMBER: _ClassVar[int]
-    VAR_EPS_FIELD_NUMBER: _ClassVar[int]
-    USE_HISTORY_IN_TEST_FIELD_NUMBER: _ClassVar[int]
-    slope_filler: FillerParameter
-    bias_filler: FillerParameter
-    momentum: float
-    eps: float
-    frozen: bool
-    bn_mode: BNParameter.BNMode
-    scale_filler: FillerParameter
-    shift_filler: FillerParameter
-    moving_average: bool
-    decay: float
-    var_eps: float
-    use_history_in_test: bool
-    def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., moving_average: bool = ..., decay: _Optional[float] = ..., var_eps: _Optional[float] = ..., use_history_in_test: bool = ...) -> None: ...
-
-class InterpParameter(_message.Message):
-    __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end", "use_blob_size")
-    HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_FIELD_NUMBER: _ClassVar[int]
-    ZOOM_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    SHRINK_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    PAD_BEG_FIELD_NUMBER: _ClassVar[int]
-    PAD_END_FIELD_NUMBER: _ClassVar[int]
-    USE_BLOB_SIZE_FIELD_NUMBER: _ClassVar[int]
-    height: int
-    width: int
-    zoom_factor: int
-    shrink_factor: int
-    pad_beg: int
-    pad_end: int
-    use_blob_size: bool
-    def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., zoom_factor: _Optional[int] = ..., shrink_factor: _Optional[int] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ..., use_blob_size: bool = ...) -> None: ...
-
-class SegAccuracyParameter(_message.Message):
-    __slots__ = ("metric", "ignore_label", "reset")
-    class AccuracyMetric(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        PixelAccuracy: _ClassVar[SegAccuracyParameter.AccuracyMetric]
-        ClassAccuracy: _ClassVar[SegAccuracyParameter.AccuracyMetric]
-        PixelIOU: _ClassVar[SegAccuracyParameter.AccuracyMetric]
-    PixelAccuracy: SegAccuracyParameter.AccuracyMetric
-    ClassAccuracy: SegAccuracyParameter.AccuracyMetric
-    PixelIOU: SegAccuracyParameter.AccuracyMetric
-    METRIC_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    RESET_FIELD_NUMBER: _ClassVar[int]
-    metric: SegAccuracyParameter.AccuracyMetric
-    ignore_label: _containers.RepeatedScalarFieldContainer[int]
-    reset: bool
-    def __init__(self, metric: _Optional[_Union[SegAccuracyParameter.AccuracyMetric, str]] = ..., ignore_label: _Optional[_Iterable[int]] = ..., reset: bool = ...) -> None: ...
 
 class InsanityParameter(_message.Message):
     __slots__ = ("lb", "ub")
@@ -2697,24 +2627,6 @@ class ExpansionParameter(_message.Message):
     max_expand_ratio: float
     def __init__(self, prob: _Optional[float] = ..., max_expand_ratio: _Optional[float] = ...) -> None: ...
 
-class DetectionEvaluateParameter(_message.Message):
-    __slots__ = ("num_classes", "background_label_id", "overlap_threshold", "evaluate_difficult_gt", "name_size_file", "resize_param", "ap_version")
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
-    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    EVALUATE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
-    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
-    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
-    AP_VERSION_FIELD_NUMBER: _ClassVar[int]
-    num_classes: int
-    background_label_id: int
-    overlap_threshold: float
-    evaluate_difficult_gt: bool
-    name_size_file: str
-    resize_param: ResizeParameter
-    ap_version: str
-    def __init__(self, num_classes: _Optional[int] = ..., background_label_id: _Optional[int] = ..., overlap_threshold: _Optional[float] = ..., evaluate_difficult_gt: bool = ..., name_size_file: _Optional[str] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ..., ap_version: _Optional[str] = ...) -> None: ...
-
 class SaveOutputParameter(_message.Message):
     __slots__ = ("output_directory", "output_name_prefix", "output_format", "label_map_file", "name_size_file", "num_test_image", "resize_param")
     OUTPUT_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
@@ -2732,104 +2644,6 @@ class SaveOutputParameter(_message.Message):
     num_test_image: int
     resize_param: ResizeParameter
     def __init__(self, output_directory: _Optional[str] = ..., output_name_prefix: _Optional[str] = ..., output_format: _Optional[str] = ..., label_map_file: _Optional[str] = ..., name_size_file: _Optional[str] = ..., num_test_image: _Optional[int] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ...) -> None: ...
-
-class VideoDataParameter(_message.Message):
-    __slots__ = ("video_type", "device_id", "video_file", "skip_frames", "source", "batch_size", "root_folder", "shuffle", "new_height", "new_width", "new_length", "num_segments", "modality", "name_pattern", "grayscale", "sampling_rate", "use_image", "use_temporal_jitter")
-    class VideoType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        WEBCAM: _ClassVar[VideoDataParameter.VideoType]
-        VIDEO: _ClassVar[VideoDataParameter.VideoType]
-        LOCAL_SOURCE: _ClassVar[VideoDataParameter.VideoType]
-    WEBCAM: VideoDataParameter.VideoType
-    VIDEO: VideoDataParameter.VideoType
-    LOCAL_SOURCE: VideoDataParameter.VideoType
-    class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        RGB: _ClassVar[VideoDataParameter.Modality]
-        FLOW: _ClassVar[VideoDataParameter.Modality]
-    RGB: VideoDataParameter.Modality
-    FLOW: VideoDataParameter.Modality
-    VIDEO_TYPE_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
-    VIDEO_FILE_FIELD_NUMBER: _ClassVar[int]
-    SKIP_FRAMES_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
-    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
-    NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    NEW_LENGTH_FIELD_NUMBER: _ClassVar[int]
-    NUM_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
-    MODALITY_FIELD_NUMBER: _ClassVar[int]
-    NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
-    GRAYSCALE_FIELD_NUMBER: _ClassVar[int]
-    SAMPLING_RATE_FIELD_NUMBER: _ClassVar[int]
-    USE_IMAGE_FIELD_NUMBER: _ClassVar[int]
-    USE_TEMPORAL_JITTER_FIELD_NUMBER: _ClassVar[int]
-    video_type: VideoDataParameter.VideoType
-    device_id: int
-    video_file: str
-    skip_frames: int
-    source: str
-    batch_size: int
-    root_folder: str
-    shuffle: bool
-    new_height: int
-    new_width: int
-    new_length: int
-    num_segments: int
-    modality: VideoDataParameter.Modality
-    name_pattern: str
-    grayscale: bool
-    sampling_rate: int
-    use_image: bool
-    use_temporal_jitter: bool
-    def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ..., source: _Optional[str] = ..., batch_size: _Optional[int] = ..., root_folder: _Optional[str] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., new_length: _Optional[int] = ..., num_segments: _Optional[int] = ..., modality: _Optional[_Union[VideoDataParameter.Modality, str]] = ..., name_pattern: _Optional[str] = ..., grayscale: bool = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ...) -> None: ...
-
-class ProposalTargetParameter(_message.Message):
-    __slots__ = ("num_classes", "batch_size", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo", "bbox_mean", "bbox_std", "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width", "img_height", "iou_weighted", "bbox_thr_lw", "bbox_thr_hg", "pickup_discard", "append_gtbox")
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
-    FG_THRESH_FIELD_NUMBER: _ClassVar[int]
-    BG_THRESH_HI_FIELD_NUMBER: _ClassVar[int]
-    BG_THRESH_LO_FIELD_NUMBER: _ClassVar[int]
-    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
-    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
-    CLS_NUM_FIELD_NUMBER: _ClassVar[int]
-    NUM_IMG_PER_BATCH_FIELD_NUMBER: _ClassVar[int]
-    FG_THR_FIELD_NUMBER: _ClassVar[int]
-    BG_THR_HG_FIELD_NUMBER: _ClassVar[int]
-    BG_THR_LW_FIELD_NUMBER: _ClassVar[int]
-    IMG_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    IMG_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    IOU_WEIGHTED_FIELD_NUMBER: _ClassVar[int]
-    BBOX_THR_LW_FIELD_NUMBER: _ClassVar[int]
-    BBOX_THR_HG_FIELD_NUMBER: _ClassVar[int]
-    PICKUP_DISCARD_FIELD_NUMBER: _ClassVar[int]
-    APPEND_GTBOX_FIELD_NUMBER: _ClassVar[int]
-    num_classes: int
-    batch_size: int
-    fg_fraction: float
-    fg_thresh: float
-    bg_thresh_hi: float
-    bg_thresh_lo: float
-    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
-    bbox_std: _containers.RepeatedScalarFieldContainer[float]
-    cls_num: int
-    num_img_per_batch: int
-    fg_thr: float
-    bg_thr_hg: float
-    bg_thr_lw: float
-    img_width: int
-    img_height: int
-    iou_weighted: bool
-    bbox_thr_lw: float
-    bbox_thr_hg: float
-    pickup_discard: bool
-    append_gtbox: bool
-    def __init__(self, num_classes: _Optional[int] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., fg_thresh: _Optional[float] = ..., bg_thresh_hi: _Optional[float] = ..., bg_thresh_lo: _Optional[float] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ..., cls_num: _Optional[int] = ..., num_img_per_batch: _Optional[int] = ..., fg_thr: _Optional[float] = ..., bg_thr_hg: _Optional[float] = ..., bg_thr_lw: _Optional[float] = ..., img_width: _Optional[int] = ..., img_height: _Optional[int] = ..., iou_weighted: bool = ..., bbox_thr_lw: _Optional[float] = ..., bbox_thr_hg: _Optional[float] = ..., pickup_discard: bool = ..., append_gtbox: bool = ...) -> None: ...
 
 class LstmParameter(_message.Message):
     __slots__ = ("num_output", "clipping_threshold", "weight_filler", "bias_filler", "batch_size")
@@ -2871,128 +2685,6 @@ class TransposeParameter(_message.Message):
     DIM_FIELD_NUMBER: _ClassVar[int]
     dim: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, dim: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class UnpoolingParameter(_message.Message):
-    __slots__ = ("unpool", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w", "unpool_size", "unpool_h", "unpool_w")
-    class UnpoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        MAX: _ClassVar[UnpoolingParameter.UnpoolMethod]
-        AVE: _ClassVar[UnpoolingParameter.UnpoolMethod]
-        TILE: _ClassVar[UnpoolingParameter.UnpoolMethod]
-    MAX: UnpoolingParameter.UnpoolMethod
-    AVE: UnpoolingParameter.UnpoolMethod
-    TILE: UnpoolingParameter.UnpoolMethod
-    UNPOOL_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
-    PAD_FIELD_NUMBER: _ClassVar[int]
-    PAD_H_FIELD_NUMBER: _ClassVar[int]
-    PAD_W_FIELD_NUMBER: _ClassVar[int]
-    UNPOOL_SIZE_FIELD_NUMBER: _ClassVar[int]
-    UNPOOL_H_FIELD_NUMBER: _ClassVar[int]
-    UNPOOL_W_FIELD_NUMBER: _ClassVar[int]
-    unpool: UnpoolingParameter.UnpoolMethod
-    kernel_size: int
-    kernel_h: int
-    kernel_w: int
-    stride: int
-    stride_h: int
-    stride_w: int
-    pad: int
-    pad_h: int
-    pad_w: int
-    unpool_size: int
-    unpool_h: int
-    unpool_w: int
-    def __init__(self, unpool: _Optional[_Union[UnpoolingParameter.UnpoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., unpool_size: _Optional[int] = ..., unpool_h: _Optional[int] = ..., unpool_w: _Optional[int] = ...) -> None: ...
-
-class DenseCRFParameter(_message.Message):
-    __slots__ = ("max_iter", "pos_xy_std", "pos_w", "bi_xy_std", "bi_rgb_std", "bi_w", "output_probability")
-    MAX_ITER_FIELD_NUMBER: _ClassVar[int]
-    POS_XY_STD_FIELD_NUMBER: _ClassVar[int]
-    POS_W_FIELD_NUMBER: _ClassVar[int]
-    BI_XY_STD_FIELD_NUMBER: _ClassVar[int]
-    BI_RGB_STD_FIELD_NUMBER: _ClassVar[int]
-    BI_W_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
-    max_iter: int
-    pos_xy_std: _containers.RepeatedScalarFieldContainer[float]
-    pos_w: _containers.RepeatedScalarFieldContainer[float]
-    bi_xy_std: _containers.RepeatedScalarFieldContainer[float]
-    bi_rgb_std: _containers.RepeatedScalarFieldContainer[float]
-    bi_w: _containers.RepeatedScalarFieldContainer[float]
-    output_probability: bool
-    def __init__(self, max_iter: _Optional[int] = ..., pos_xy_std: _Optional[_Iterable[float]] = ..., pos_w: _Optional[_Iterable[float]] = ..., bi_xy_std: _Optional[_Iterable[float]] = ..., bi_rgb_std: _Optional[_Iterable[float]] = ..., bi_w: _Optional[_Iterable[float]] = ..., output_probability: bool = ...) -> None: ...
-
-class MatWriteParameter(_message.Message):
-    __slots__ = ("prefix", "source", "strip", "period")
-    PREFIX_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    STRIP_FIELD_NUMBER: _ClassVar[int]
-    PERIOD_FIELD_NUMBER: _ClassVar[int]
-    prefix: str
-    source: str
-    strip: int
-    period: int
-    def __init__(self, prefix: _Optional[str] = ..., source: _Optional[str] = ..., strip: _Optional[int] = ..., period: _Optional[int] = ...) -> None: ...
-
-class MultiStageMeanfieldParameter(_message.Message):
-    __slots__ = ("num_iterations", "theta_alpha", "theta_beta", "theta_gamma", "spatial_filter_weight", "bilateral_filter_weight", "compatibility_mode", "threshold")
-    class Compatibility(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        POTTS: _ClassVar[MultiStageMeanfieldParameter.Compatibility]
-    POTTS: MultiStageMeanfieldParameter.Compatibility
-    NUM_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
-    THETA_ALPHA_FIELD_NUMBER: _ClassVar[int]
-    THETA_BETA_FIELD_NUMBER: _ClassVar[int]
-    THETA_GAMMA_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    BILATERAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    COMPATIBILITY_MODE_FIELD_NUMBER: _ClassVar[int]
-    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    num_iterations: int
-    theta_alpha: float
-    theta_beta: float
-    theta_gamma: float
-    spatial_filter_weight: float
-    bilateral_filter_weight: float
-    compatibility_mode: MultiStageMeanfieldParameter.Compatibility
-    threshold: float
-    def __init__(self, num_iterations: _Optional[int] = ..., theta_alpha: _Optional[float] = ..., theta_beta: _Optional[float] = ..., theta_gamma: _Optional[float] = ..., spatial_filter_weight: _Optional[float] = ..., bilateral_filter_weight: _Optional[float] = ..., compatibility_mode: _Optional[_Union[MultiStageMeanfieldParameter.Compatibility, str]] = ..., threshold: _Optional[float] = ...) -> None: ...
-
-class BiasChannelParameter(_message.Message):
-    __slots__ = ("bg_bias", "fg_bias", "ignore_label", "label_type", "background_label")
-    class LabelType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        IMAGE: _ClassVar[BiasChannelParameter.LabelType]
-        PIXEL: _ClassVar[BiasChannelParameter.LabelType]
-    IMAGE: BiasChannelParameter.LabelType
-    PIXEL: BiasChannelParameter.LabelType
-    BG_BIAS_FIELD_NUMBER: _ClassVar[int]
-    FG_BIAS_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    LABEL_TYPE_FIELD_NUMBER: _ClassVar[int]
-    BACKGROUND_LABEL_FIELD_NUMBER: _ClassVar[int]
-    bg_bias: float
-    fg_bias: float
-    ignore_label: _containers.RepeatedScalarFieldContainer[int]
-    label_type: BiasChannelParameter.LabelType
-    background_label: int
-    def __init__(self, bg_bias: _Optional[float] = ..., fg_bias: _Optional[float] = ..., ignore_label: _Optional[_Iterable[int]] = ..., label_type: _Optional[_Union[BiasChannelParameter.LabelType, str]] = ..., background_label: _Optional[int] = ...) -> None: ...
-
-class UniqueLabelParameter(_message.Message):
-    __slots__ = ("max_labels", "ignore_label", "force_label")
-    MAX_LABELS_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    FORCE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    max_labels: int
-    ignore_label: _containers.RepeatedScalarFieldContainer[int]
-    force_label: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, max_labels: _Optional[int] = ..., ignore_label: _Optional[_Iterable[int]] = ..., force_label: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ScalarParameter(_message.Message):
     __slots__ = ("axis",)
@@ -3722,6 +3414,48 @@ class DomainTransformParameter(_message.Message):
     range_sigma: float
     min_weight: float
     def __init__(self, num_iter: _Optional[int] = ..., spatial_sigma: _Optional[float] = ..., range_sigma: _Optional[float] = ..., min_weight: _Optional[float] = ...) -> None: ...
+
+class DenseCRFParameter(_message.Message):
+    __slots__ = ("max_iter", "pos_xy_std", "pos_w", "bi_xy_std", "bi_rgb_std", "bi_w", "output_probability")
+    MAX_ITER_FIELD_NUMBER: _ClassVar[int]
+    POS_XY_STD_FIELD_NUMBER: _ClassVar[int]
+    POS_W_FIELD_NUMBER: _ClassVar[int]
+    BI_XY_STD_FIELD_NUMBER: _ClassVar[int]
+    BI_RGB_STD_FIELD_NUMBER: _ClassVar[int]
+    BI_W_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    max_iter: int
+    pos_xy_std: _containers.RepeatedScalarFieldContainer[float]
+    pos_w: _containers.RepeatedScalarFieldContainer[float]
+    bi_xy_std: _containers.RepeatedScalarFieldContainer[float]
+    bi_rgb_std: _containers.RepeatedScalarFieldContainer[float]
+    bi_w: _containers.RepeatedScalarFieldContainer[float]
+    output_probability: bool
+    def __init__(self, max_iter: _Optional[int] = ..., pos_xy_std: _Optional[_Iterable[float]] = ..., pos_w: _Optional[_Iterable[float]] = ..., bi_xy_std: _Optional[_Iterable[float]] = ..., bi_rgb_std: _Optional[_Iterable[float]] = ..., bi_w: _Optional[_Iterable[float]] = ..., output_probability: bool = ...) -> None: ...
+
+class MultiStageMeanfieldParameter(_message.Message):
+    __slots__ = ("num_iterations", "theta_alpha", "theta_beta", "theta_gamma", "spatial_filter_weight", "bilateral_filter_weight", "compatibility_mode", "threshold")
+    class Compatibility(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        POTTS: _ClassVar[MultiStageMeanfieldParameter.Compatibility]
+    POTTS: MultiStageMeanfieldParameter.Compatibility
+    NUM_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    THETA_ALPHA_FIELD_NUMBER: _ClassVar[int]
+    THETA_BETA_FIELD_NUMBER: _ClassVar[int]
+    THETA_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    BILATERAL_FILTER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    COMPATIBILITY_MODE_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    num_iterations: int
+    theta_alpha: float
+    theta_beta: float
+    theta_gamma: float
+    spatial_filter_weight: float
+    bilateral_filter_weight: float
+    compatibility_mode: MultiStageMeanfieldParameter.Compatibility
+    threshold: float
+    def __init__(self, num_iterations: _Optional[int] = ..., theta_alpha: _Optional[float] = ..., theta_beta: _Optional[float] = ..., theta_gamma: _Optional[float] = ..., spatial_filter_weight: _Optional[float] = ..., bilateral_filter_weight: _Optional[float] = ..., compatibility_mode: _Optional[_Union[MultiStageMeanfieldParameter.Compatibility, str]] = ..., threshold: _Optional[float] = ...) -> None: ...
 
 class DetectNetClassMapping(_message.Message):
     __slots__ = ("src", "dst")
@@ -4545,6 +4279,50 @@ class RoIDataParameter(_message.Message):
     num_classes: int
     def __init__(self, source: _Optional[str] = ..., root_folder: _Optional[str] = ..., label_file: _Optional[str] = ..., short_side: _Optional[int] = ..., max_size: _Optional[int] = ..., shuffle: bool = ..., use_difficult: bool = ..., prefetch: _Optional[int] = ..., num_classes: _Optional[int] = ...) -> None: ...
 
+class ProposalTargetParameter(_message.Message):
+    __slots__ = ("num_classes", "batch_size", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo", "bbox_mean", "bbox_std", "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width", "img_height", "iou_weighted", "bbox_thr_lw", "bbox_thr_hg", "pickup_discard", "append_gtbox")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    FG_THRESH_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_HI_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_LO_FIELD_NUMBER: _ClassVar[int]
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    CLS_NUM_FIELD_NUMBER: _ClassVar[int]
+    NUM_IMG_PER_BATCH_FIELD_NUMBER: _ClassVar[int]
+    FG_THR_FIELD_NUMBER: _ClassVar[int]
+    BG_THR_HG_FIELD_NUMBER: _ClassVar[int]
+    BG_THR_LW_FIELD_NUMBER: _ClassVar[int]
+    IMG_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    IMG_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    IOU_WEIGHTED_FIELD_NUMBER: _ClassVar[int]
+    BBOX_THR_LW_FIELD_NUMBER: _ClassVar[int]
+    BBOX_THR_HG_FIELD_NUMBER: _ClassVar[int]
+    PICKUP_DISCARD_FIELD_NUMBER: _ClassVar[int]
+    APPEND_GTBOX_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    batch_size: int
+    fg_fraction: float
+    fg_thresh: float
+    bg_thresh_hi: float
+    bg_thresh_lo: float
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    cls_num: int
+    num_img_per_batch: int
+    fg_thr: float
+    bg_thr_hg: float
+    bg_thr_lw: float
+    img_width: int
+    img_height: int
+    iou_weighted: bool
+    bbox_thr_lw: float
+    bbox_thr_hg: float
+    pickup_discard: bool
+    append_gtbox: bool
+    def __init__(self, num_classes: _Optional[int] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., fg_thresh: _Optional[float] = ..., bg_thresh_hi: _Optional[float] = ..., bg_thresh_lo: _Optional[float] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ..., cls_num: _Optional[int] = ..., num_img_per_batch: _Optional[int] = ..., fg_thr: _Optional[float] = ..., bg_thr_hg: _Optional[float] = ..., bg_thr_lw: _Optional[float] = ..., img_width: _Optional[int] = ..., img_height: _Optional[int] = ..., iou_weighted: bool = ..., bbox_thr_lw: _Optional[float] = ..., bbox_thr_hg: _Optional[float] = ..., pickup_discard: bool = ..., append_gtbox: bool = ...) -> None: ...
+
 class DeformableConvolutionParameter(_message.Message):
     __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "dilation", "pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "group", "deformable_group", "weight_filler", "bias_filler", "engine")
     class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -4764,6 +4542,126 @@ class DenseImageDataParameter(_message.Message):
     crop_height: int
     label_divide_factor: int
     def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., mean_file: _Optional[str] = ..., root_folder: _Optional[str] = ..., mirror: bool = ..., crop_width: _Optional[int] = ..., crop_height: _Optional[int] = ..., label_divide_factor: _Optional[int] = ...) -> None: ...
+
+class BNParameter(_message.Message):
+    __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "bn_mode", "scale_filler", "shift_filler", "moving_average", "decay", "var_eps", "use_history_in_test")
+    class BNMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        LEARN: _ClassVar[BNParameter.BNMode]
+        INFERENCE: _ClassVar[BNParameter.BNMode]
+    LEARN: BNParameter.BNMode
+    INFERENCE: BNParameter.BNMode
+    SLOPE_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+    EPS_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
+    BN_MODE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FILLER_FIELD_NUMBER: _ClassVar[int]
+    SHIFT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    MOVING_AVERAGE_FIELD_NUMBER: _ClassVar[int]
+    DECAY_FIELD_NUMBER: _ClassVar[int]
+    VAR_EPS_FIELD_NUMBER: _ClassVar[int]
+    USE_HISTORY_IN_TEST_FIELD_NUMBER: _ClassVar[int]
+    slope_filler: FillerParameter
+    bias_filler: FillerParameter
+    momentum: float
+    eps: float
+    frozen: bool
+    bn_mode: BNParameter.BNMode
+    scale_filler: FillerParameter
+    shift_filler: FillerParameter
+    moving_average: bool
+    decay: float
+    var_eps: float
+    use_history_in_test: bool
+    def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., moving_average: bool = ..., decay: _Optional[float] = ..., var_eps: _Optional[float] = ..., use_history_in_test: bool = ...) -> None: ...
+
+class InterpParameter(_message.Message):
+    __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end", "use_blob_size")
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    ZOOM_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    PAD_BEG_FIELD_NUMBER: _ClassVar[int]
+    PAD_END_FIELD_NUMBER: _ClassVar[int]
+    USE_BLOB_SIZE_FIELD_NUMBER: _ClassVar[int]
+    height: int
+    width: int
+    zoom_factor: int
+    shrink_factor: int
+    pad_beg: int
+    pad_end: int
+    use_blob_size: bool
+    def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., zoom_factor: _Optional[int] = ..., shrink_factor: _Optional[int] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ..., use_blob_size: bool = ...) -> None: ...
+
+class SegAccuracyParameter(_message.Message):
+    __slots__ = ("metric", "ignore_label", "reset")
+    class AccuracyMetric(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PixelAccuracy: _ClassVar[SegAccuracyParameter.AccuracyMetric]
+        ClassAccuracy: _ClassVar[SegAccuracyParameter.AccuracyMetric]
+        PixelIOU: _ClassVar[SegAccuracyParameter.AccuracyMetric]
+    PixelAccuracy: SegAccuracyParameter.AccuracyMetric
+    ClassAccuracy: SegAccuracyParameter.AccuracyMetric
+    PixelIOU: SegAccuracyParameter.AccuracyMetric
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    metric: SegAccuracyParameter.AccuracyMetric
+    ignore_label: _containers.RepeatedScalarFieldContainer[int]
+    reset: bool
+    def __init__(self, metric: _Optional[_Union[SegAccuracyParameter.AccuracyMetric, str]] = ..., ignore_label: _Optional[_Iterable[int]] = ..., reset: bool = ...) -> None: ...
+
+class UnpoolingParameter(_message.Message):
+    __slots__ = ("unpool", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w", "unpool_size", "unpool_h", "unpool_w")
+    class UnpoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        MAX: _ClassVar[UnpoolingParameter.UnpoolMethod]
+        AVE: _ClassVar[UnpoolingParameter.UnpoolMethod]
+        TILE: _ClassVar[UnpoolingParameter.UnpoolMethod]
+    MAX: UnpoolingParameter.UnpoolMethod
+    AVE: UnpoolingParameter.UnpoolMethod
+    TILE: UnpoolingParameter.UnpoolMethod
+    UNPOOL_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_H_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_W_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_H_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_W_FIELD_NUMBER: _ClassVar[int]
+    PAD_FIELD_NUMBER: _ClassVar[int]
+    PAD_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_W_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_H_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_W_FIELD_NUMBER: _ClassVar[int]
+    unpool: UnpoolingParameter.UnpoolMethod
+    kernel_size: int
+    kernel_h: int
+    kernel_w: int
+    stride: int
+    stride_h: int
+    stride_w: int
+    pad: int
+    pad_h: int
+    pad_w: int
+    unpool_size: int
+    unpool_h: int
+    unpool_w: int
+    def __init__(self, unpool: _Optional[_Union[UnpoolingParameter.UnpoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., unpool_size: _Optional[int] = ..., unpool_h: _Optional[int] = ..., unpool_w: _Optional[int] = ...) -> None: ...
+
+class MatWriteParameter(_message.Message):
+    __slots__ = ("prefix", "source", "strip", "period")
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STRIP_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    source: str
+    strip: int
+    period: int
+    def __init__(self, prefix: _Optional[str] = ..., source: _Optional[str] = ..., strip: _Optional[int] = ..., period: _Optional[int] = ...) -> None: ...
 
 class GroupNormParameter(_message.Message):
     __slots__ = ("eps", "group_num")
@@ -5123,6 +5021,24 @@ class PriorBoxParameter(_message.Message):
     fixed_ratio: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ..., second_offset_h: _Optional[float] = ..., box_width: _Optional[_Iterable[float]] = ..., box_height: _Optional[_Iterable[float]] = ..., yx_order: bool = ..., additional_y_offset: bool = ..., denser_prior_boxes: bool = ..., density: _Optional[_Iterable[int]] = ..., fixed_size: _Optional[_Iterable[float]] = ..., fixed_ratio: _Optional[_Iterable[float]] = ...) -> None: ...
 
+class DetectionEvaluateParameter(_message.Message):
+    __slots__ = ("num_classes", "background_label_id", "overlap_threshold", "evaluate_difficult_gt", "name_size_file", "resize_param", "ap_version")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    EVALUATE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
+    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    AP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    background_label_id: int
+    overlap_threshold: float
+    evaluate_difficult_gt: bool
+    name_size_file: str
+    resize_param: ResizeParameter
+    ap_version: str
+    def __init__(self, num_classes: _Optional[int] = ..., background_label_id: _Optional[int] = ..., overlap_threshold: _Optional[float] = ..., evaluate_difficult_gt: bool = ..., name_size_file: _Optional[str] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ..., ap_version: _Optional[str] = ...) -> None: ...
+
 class ContinuationIndicatorParameter(_message.Message):
     __slots__ = ("time_step", "batch_size", "axis")
     TIME_STEP_FIELD_NUMBER: _ClassVar[int]
@@ -5167,6 +5083,60 @@ class LabelsequenceAccuracyParameter(_message.Message):
     blank_label: int
     def __init__(self, blank_label: _Optional[int] = ...) -> None: ...
 
+class VideoDataParameter(_message.Message):
+    __slots__ = ("video_type", "device_id", "video_file", "skip_frames", "source", "batch_size", "root_folder", "shuffle", "new_height", "new_width", "new_length", "num_segments", "modality", "name_pattern", "grayscale", "sampling_rate", "use_image", "use_temporal_jitter")
+    class VideoType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WEBCAM: _ClassVar[VideoDataParameter.VideoType]
+        VIDEO: _ClassVar[VideoDataParameter.VideoType]
+        LOCAL_SOURCE: _ClassVar[VideoDataParameter.VideoType]
+    WEBCAM: VideoDataParameter.VideoType
+    VIDEO: VideoDataParameter.VideoType
+    LOCAL_SOURCE: VideoDataParameter.VideoType
+    class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        RGB: _ClassVar[VideoDataParameter.Modality]
+        FLOW: _ClassVar[VideoDataParameter.Modality]
+    RGB: VideoDataParameter.Modality
+    FLOW: VideoDataParameter.Modality
+    VIDEO_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    VIDEO_FILE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FRAMES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    NEW_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    NUM_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    MODALITY_FIELD_NUMBER: _ClassVar[int]
+    NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    GRAYSCALE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_RATE_FIELD_NUMBER: _ClassVar[int]
+    USE_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    USE_TEMPORAL_JITTER_FIELD_NUMBER: _ClassVar[int]
+    video_type: VideoDataParameter.VideoType
+    device_id: int
+    video_file: str
+    skip_frames: int
+    source: str
+    batch_size: int
+    root_folder: str
+    shuffle: bool
+    new_height: int
+    new_width: int
+    new_length: int
+    num_segments: int
+    modality: VideoDataParameter.Modality
+    name_pattern: str
+    grayscale: bool
+    sampling_rate: int
+    use_image: bool
+    use_temporal_jitter: bool
+    def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ..., source: _Optional[str] = ..., batch_size: _Optional[int] = ..., root_folder: _Optional[str] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., new_length: _Optional[int] = ..., num_segments: _Optional[int] = ..., modality: _Optional[_Union[VideoDataParameter.Modality, str]] = ..., name_pattern: _Optional[str] = ..., grayscale: bool = ..., sampling_rate: _Optional[int] = ..., use_image: bool = ..., use_temporal_jitter: bool = ...) -> None: ...
+
 class MergeCropParameter(_message.Message):
     __slots__ = ("operation", "forward", "backward")
     class MergeOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -5196,6 +5166,36 @@ class MILParameter(_message.Message):
     type: MILParameter.MILType
     context_per_roi: int
     def __init__(self, type: _Optional[_Union[MILParameter.MILType, str]] = ..., context_per_roi: _Optional[int] = ...) -> None: ...
+
+class BiasChannelParameter(_message.Message):
+    __slots__ = ("bg_bias", "fg_bias", "ignore_label", "label_type", "background_label")
+    class LabelType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        IMAGE: _ClassVar[BiasChannelParameter.LabelType]
+        PIXEL: _ClassVar[BiasChannelParameter.LabelType]
+    IMAGE: BiasChannelParameter.LabelType
+    PIXEL: BiasChannelParameter.LabelType
+    BG_BIAS_FIELD_NUMBER: _ClassVar[int]
+    FG_BIAS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    LABEL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_FIELD_NUMBER: _ClassVar[int]
+    bg_bias: float
+    fg_bias: float
+    ignore_label: _containers.RepeatedScalarFieldContainer[int]
+    label_type: BiasChannelParameter.LabelType
+    background_label: int
+    def __init__(self, bg_bias: _Optional[float] = ..., fg_bias: _Optional[float] = ..., ignore_label: _Optional[_Iterable[int]] = ..., label_type: _Optional[_Union[BiasChannelParameter.LabelType, str]] = ..., background_label: _Optional[int] = ...) -> None: ...
+
+class UniqueLabelParameter(_message.Message):
+    __slots__ = ("max_labels", "ignore_label", "force_label")
+    MAX_LABELS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    FORCE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    max_labels: int
+    ignore_label: _containers.RepeatedScalarFieldContainer[int]
+    force_label: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, max_labels: _Optional[int] = ..., ignore_label: _Optional[_Iterable[int]] = ..., force_label: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class DiceCoefLossParameter(_message.Message):
     __slots__ = ("generalization", "ignore_label")
