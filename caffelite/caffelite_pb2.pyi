@@ -1,3 +1,4 @@
+from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -34,6 +35,8 @@ FLOAT16: Type
 INT: Type
 UINT: Type
 BOOL: Type
+NAMES_FILE_FIELD_NUMBER: int
+names_file: _descriptor.FieldDescriptor
 
 class BlobShape(_message.Message):
     __slots__ = ("dim",)

@@ -28,6 +28,8 @@ def bare(file):
     several."""
     copy = descriptor_pb2.FileDescriptorProto.FromString(file.SerializeToString())
     copy.ClearField("source_code_info")
+    for field in copy.extension:
+        field.ClearField("json_name")
     for message in copy.message_type:
         for field in message.field:
             field.ClearField("json_name")

@@ -25,6 +25,7 @@ COMPILER = "1.62.3"
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED = Path("caffelite/caffelite_pb2.py"), Path("caffelite/caffelite_pb2.pyi")
 MODULE = b"(DESCRIPTOR, 'caffelite_pb2', ", b"(DESCRIPTOR, 'caffelite.caffelite_pb2', "  # so that pickle finds messages
+OF_NO_CLASS = re.compile(rb"^(\w+: )_ClassVar\[(int)\]", re.MULTILINE)  # the number of an option, in the stub
 INSTALL = f"""make an environment for it (Python 3.11 or 3.12) and run this script with that one:
   python3 -m venv /tmp/protoc && /tmp/protoc/bin/pip install "grpcio-tools=={COMPILER}" "setuptools<81"
   /tmp/protoc/bin/python tools/compile_schema.py"""
@@ -97,7 +98,7 @@ def compiled(root: Path = ROOT) -> dict[Path, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         run_compiler(Path(folder), f"--python_out={folder}", f"--pyi_out={folder}", root=root)
         files = {path: (Path(folder) / path.name).read_bytes() for path in GENERATED}
-        return {path: content.replace(*MODULE) for path, content in files.items()}
+        return {path: OF_NO_CLASS.sub(rb"\1\2", content.replace(*MODULE)) for path, content in files.items()}
 
 
 def described(root: Path = ROOT) -> FileDescriptorProto:

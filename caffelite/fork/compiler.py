@@ -11,8 +11,9 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
-from .. import caffelite_pb2 as pb, inputs
+from .. import inputs
 from ..errors import CaffeliteError, Collector, Where, missing_extra, printable
+from ..prototxt import schema
 from . import history
 
 LARGEST = 16 << 20  # bytes of a caffe.proto
@@ -105,8 +106,7 @@ def _joined(text: str, proto: Path) -> FileDescriptorProto:
 
 def bvlc() -> FileDescriptorProto:
     """The schema of BVLC's Caffe: that of this program without what it adds, in the package caffe."""
-    file = FileDescriptorProto()
-    pb.DESCRIPTOR.CopyToProto(file)
+    file = schema.file()
     messages = [message for message in file.message_type if history.words(message.name) is not None]
     for message in messages:
         words = history.words(message.name) or frozenset()

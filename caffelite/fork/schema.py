@@ -12,13 +12,12 @@ from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
     FieldDescriptorProto,
-    FileDescriptorProto,
     FileDescriptorSet,
 )
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError
+from ..prototxt import schema as prototxt_schema
 from . import compiler
 
 LAYER, V1_LAYER, NET = "LayerParameter", "V1LayerParameter", "NetParameter"
@@ -107,8 +106,7 @@ class _Joined:
 
     def __init__(self, schema: Schema):
         self._schema = schema
-        self.file = FileDescriptorProto()
-        pb.DESCRIPTOR.CopyToProto(self.file)
+        self.file = prototxt_schema.file()
         self._package = self.file.package
         self._known = {message.name: message for message in self.file.message_type}
         self._enums = {enum.name: enum for enum in self.file.enum_type}

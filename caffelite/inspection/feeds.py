@@ -87,10 +87,8 @@ class Feeds:
 
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
-        video = spec.video_data_param
-        source = (
-            getattr(param, "source", "") or video.video_file or ("camera" if spec.HasField("video_data_param") else "")
-        )
+        kind = feeding_type(REGISTRY[spec.type])
+        source = kind.source_name(spec)
         batch = getattr(param, "batch_size", 1)
         known_shapes = [self._given_shape(spec, i) for i in range(len(spec.top))]
         known = [shape for shape in known_shapes if shape is not None]
@@ -101,8 +99,8 @@ class Feeds:
             opened = deepcopy(spec)
             opened.transform_param.ClearField("mean_file")
             self.missing.append(mean)
-        by_fields = feeding_type(REGISTRY[spec.type]).shapes_without_data(spec)
-        if spec.type == "RoIData" and not source:
+        by_fields = kind.shapes_without_data(spec)
+        if kind.may_lack_source and not source:
             return self._by_fields(spec, by_fields)
         try:
             return data.open_source(opened, phase, locate, 0)

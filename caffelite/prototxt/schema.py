@@ -7,6 +7,8 @@ names, writing and caffemodels treat both alike. Messages that were made before 
 import re
 import zlib
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
@@ -38,8 +40,16 @@ class Added:
     message: DescriptorProto
 
 
-_base = FileDescriptorProto()
-pb.DESCRIPTOR.CopyToProto(_base)
+def file() -> FileDescriptorProto:
+    """The schema of this moment, as a file that imports no other: its options stay, unknown to who reads it."""
+    whole = FileDescriptorProto()
+    pb.DESCRIPTOR.CopyToProto(whole)
+    for field in ("dependency", "extension"):
+        whole.ClearField(field)
+    return whole
+
+
+_base = file()
 _added: dict[str, Added] = {}  # by the name of the field
 users: dict[str, str] = {}  # the types that files of users define: the field of a fork's type of this name, or ""
 
@@ -47,6 +57,16 @@ users: dict[str, str] = {}  # the types that files of users define: the field of
 def has_field(field: str) -> bool:
     """Whether Caffe's schema or one of its forks has the field of LayerParameter."""
     return any(known.name == field for known in _layer(_base).field)
+
+
+@cache
+def fields_of_files(of_solver: bool) -> frozenset[str]:
+    """The names of fields that name a file or a folder, of SolverParameter or of all other messages, by the option
+    ``names_file`` of the .proto. A field that a user or a fork adds under such a name counts as one."""
+    messages = [message for message in _base.message_type if (message.name == "SolverParameter") == of_solver]
+    every = (field for message in messages for field in message.field)
+    option: Any = pb.names_file
+    return frozenset(field.name for field in every if field.options.Extensions[option])
 
 
 def read_fields(text: str, message: str) -> DescriptorProto:

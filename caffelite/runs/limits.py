@@ -30,6 +30,7 @@ from ..errors import CaffeliteError, Locator, printable
 from ..fork import option
 from ..inspection.reading import Findings, read
 from ..layers import REGISTRY
+from ..layers.base.feeding import feeding_type
 from ..layers.data import Feed
 from ..prototxt import Document, schema
 from ..prototxt.overrides import Overrides
@@ -116,25 +117,7 @@ class Bounds:
         return cls(None if roots is None else tuple(map(Path, roots)), bool(content["python"]))
 
 
-# Fields of layers and of deploy nets, in all their messages and versions.
-FIELDS = frozenset(
-    "source label_source label_names class_weight_source mean_file meanfile crop_meanfile file_name root_folder "
-    "root_img_dir weights weight_file label_file "
-    "label_map_file name_size_file file output_directory output_name_prefix prefix save_file video_file".split()
-)
-# Fields of text that name blobs, layers, classes, modules, methods and formats, or have no effect. ``_frames`` reads
-# name_pattern.
-OTHERS = frozenset(
-    "name type bottom top input label param stage not_stage id net layer display_name module param_str crop_mode "
-    "det_crop_mode distance_type normalize_type nms_type ap_version output_format softmax_tree class_map shuffle "
-    "sampler_type transform_type sample_mode neg_mining_type neg_ranking_type bbox_loss_type labelinds "
-    "forward_func backward_func name_pattern aug_way coverage img_header rand_type data_format mode "
-    "write_augmented write_mean".split()
-)
-
 NETS = ("net", "train_net", "test_net")  # of a solver
-SOLVER_FIELDS = frozenset((*NETS, "snapshot_prefix", "weights"))
-SOLVER_OTHERS = frozenset("type best_score eval_type ap_version lr_policy regularization_type larc_policy".split())
 
 
 @dataclass(frozen=True)
@@ -156,7 +139,7 @@ def named_files(message: Message, at: tuple[str | int, ...] = ()) -> Iterator[Na
             repeated = not isinstance(value, Message)
             for i, item in enumerate(value if repeated else [value]):
                 yield from named_files(item, (*here, i) if repeated else here)
-        elif field.type == field.TYPE_STRING and field.name in (SOLVER_FIELDS if of_solver else FIELDS):
+        elif field.type == field.TYPE_STRING and field.name in schema.fields_of_files(of_solver):
             for text in [value] if isinstance(value, str) else value:
                 for item in text.split(",") if of_solver and field.name == "weights" else [text]:
                     if item.strip():
@@ -225,11 +208,8 @@ def refused(bounds: Bounds, message: Message, locate: Locator, base: Path | None
 
 def _refused_data(bounds: Bounds, layer: pb.LayerParameter, locate: Locator, base: Path) -> Iterator[CaffeliteError]:
     """What a data layer reads besides the files that it names: a camera, the files of its list."""
-    if (
-        layer.type == "VideoData"
-        and "VideoData" not in schema.users
-        and layer.video_data_param.video_type == pb.VideoDataParameter.WEBCAM
-    ):
+    kind = REGISTRY.get(layer.type)
+    if kind and feeding_type(kind).reads_camera(layer):
         name = printable(f'"{layer.name}"', keep="")
         what, remedy = "this server reads no camera for a net", "train it in a terminal"
         yield Outside(what, where=locate("type"), found=name, remedy=remedy)

@@ -18,10 +18,11 @@ from ..inspection import nets, picture, scene, summary
 from ..inspection.check import check
 from ..inspection.reading import Findings
 from ..inspection.schedule import forecast, schedule
+from ..prototxt import schema
 from ..prototxt.overrides import Overrides
 from ..roots import Outside
 from ..runs import limits
-from ..runs.limits import FIELDS, NETS
+from ..runs.limits import NETS
 from ..sweep import space
 from .config import ServeConfig
 
@@ -111,7 +112,7 @@ def _absolute(text: str, root: Path) -> str:
     def full(name: str) -> str:
         return str(root / name) if name and not name.startswith("/") and (root / name).exists() else name
 
-    return _with_paths(text, "|".join(sorted(FIELDS)), full)
+    return _with_paths(text, "|".join(sorted(schema.fields_of_files(of_solver=False))), full)
 
 
 def combinations(settings: Sequence[str]) -> tuple[list[Overrides], int]:

@@ -12,7 +12,8 @@ from tiny_project import NET
 from caffelite import caffelite_pb2 as pb
 from caffelite.layers import REGISTRY
 from caffelite.layers.data import Feed
-from caffelite.runs import folder as files, limits
+from caffelite.prototxt import schema
+from caffelite.runs import folder as files
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run
@@ -200,19 +201,21 @@ def test_nets_with_a_camera_are_refused(client, root):
 
 
 def test_every_string_of_the_schema_is_classified():
-    """A new field of text is either a file, which must stay below the roots, or known to be none."""
-    strings = {
-        field.name
-        for message in pb.DESCRIPTOR.message_types_by_name.values()
-        if message.name
-        not in ("SolverParameter", "SolverState", "ResumeState", "DataFact")  # the last three are no prototxts
-        for field in message.fields
-        if field.type == field.TYPE_STRING
-    }
-    assert strings == limits.FIELDS | limits.OTHERS
-    solver = pb.SolverParameter.DESCRIPTOR.fields
-    of_solver = {field.name for field in solver if field.type == field.TYPE_STRING}
-    assert of_solver == limits.SOLVER_FIELDS | limits.SOLVER_OTHERS
+    """A new field of text names a file, which must stay below the roots, or says that it names none; and its name says
+    the same in all messages."""
+    says: dict[tuple[bool, str], set[bool]] = {}
+    for message in pb.DESCRIPTOR.message_types_by_name.values():
+        if message.name not in ("SolverState", "ResumeState", "DataFact"):  # no prototxts
+            for field in message.fields:
+                options = field.GetOptions()
+                if field.type == field.TYPE_STRING:
+                    assert options.HasExtension(pb.names_file), f"{message.name}.{field.name}"
+                    key = message.name == "SolverParameter", field.name
+                    says.setdefault(key, set()).add(options.Extensions[pb.names_file])
+    assert not [name for name, answers in says.items() if len(answers) > 1]
+    for of_solver in (False, True):
+        expected = {name for (solver, name), answers in says.items() if solver == of_solver and True in answers}
+        assert schema.fields_of_files(of_solver) == expected and expected >= {"weights"}
 
 
 def test_every_data_layer_has_its_lists_held():

@@ -172,7 +172,7 @@ class RoIData(Varying, Feed):
     files = ("source", "root_folder", "label_file")
     tops = (3, 6)
     batched = False
-    transforms_images = True
+    transforms_images = may_lack_source = True
 
     _size: tuple[int, ...] = ()  # height and width of the images of the last pass
 

@@ -128,6 +128,14 @@ class VideoData(Feed):
     files = ("video_data_param.video_file",)
     listed_files = staticmethod(no_files)
 
+    @classmethod
+    def source_name(cls, spec: pb.LayerParameter) -> str:
+        return spec.video_data_param.video_file or ("camera" if spec.HasField("video_data_param") else "")
+
+    @staticmethod
+    def reads_camera(spec: pb.LayerParameter) -> bool:
+        return spec.video_data_param.video_type == spec.video_data_param.WEBCAM
+
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
         check_tops(layer, locate, 2)

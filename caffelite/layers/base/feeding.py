@@ -45,17 +45,30 @@ class Feeding(Scheduled):
       pixels; ``transforms_images``: by transform_param, as the input of a deploy net may; ``converts_pixels``: the
       device makes the first top of them; ``stores_images``: one by one, so that tools can show them; ``batched``: its
       message has a batch_size; ``mixes_samples``: its transform_param may have mixup_param;
+    - ``may_lack_source``: without one the layer has shapes only;
     - ``filled_once``: the tops stay filled from one pass to the next; ``sets_shapes``: the user may set their shapes.
     """
 
     reads_source = reads_images = reads_objects = labels_pixels = batched = filled_once = sets_shapes = False
+    may_lack_source = False
     transforms_images = stores_images = converts_pixels = mixes_samples = False
+    field: str
     source: Any = None  # of a layer that reads one, once it is open
 
     @staticmethod
     def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
         """Of a layer with a source: the tops' shapes where the message alone decides them; none where the data does."""
         return []
+
+    @classmethod
+    def source_name(cls, spec: pb.LayerParameter) -> str:
+        """Of a layer with a source: what it reads, by its message; empty where that names none."""
+        return getattr(getattr(spec, cls.field), "source", "")
+
+    @staticmethod
+    def reads_camera(spec: pb.LayerParameter) -> bool:
+        """Of a layer with a source: whether that is no file, but a camera."""
+        return False
 
     @staticmethod
     def label_shape(spec: pb.LayerParameter) -> Shape:
