@@ -1,0 +1,250 @@
+// The functions by which a fork's layers are called, for all generations of Caffe: what a class lacks is decided by
+// what compiles. Every function returns -1 after an error, whose text fork_error gives.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fork_prelude.hpp"
+
+namespace {
+
+using caffe::Blob;
+using caffe::Caffe;
+typedef Blob<float> B;
+typedef std::vector<B*> Blobs;
+typedef caffe::Layer<float> L;
+
+struct Object {  // a layer
+  std::shared_ptr<L> layer;
+  std::vector<std::vector<int>> shapes;  // of the bottoms for which it was set up, where it has no Reshape
+};
+
+std::string error;
+
+template <typename F>
+int guarded(F body) {
+  try {
+    error.clear();
+    body();
+    return 0;
+  } catch (const std::exception& mistake) {
+    error = mistake.what();
+  } catch (...) {
+    error = "an exception of an unknown type";
+  }
+  if (error.empty()) error = "an exception without a text";
+  return -1;
+}
+
+// Where a class has the newer of two interfaces, the overload with int is chosen, else the one with long.
+
+template <typename T>
+auto reshape(T* blob, const std::vector<int>& shape, int) -> decltype(blob->Reshape(shape), void()) { blob->Reshape(shape); }
+template <typename T>
+auto reshape_old(T* blob, const int* d, int) -> decltype(blob->length(), void()) { blob->Reshape(d[0], d[1], d[2], d[3], d[4]); }
+template <typename T>
+void reshape_old(T* blob, const int* d, long) { blob->Reshape(d[0], d[1], d[2], d[3]); }
+template <typename T>
+void reshape(T* blob, std::vector<int> shape, long) {
+  if (shape.size() > 5) throw std::runtime_error("blobs of this fork have fewer axes");
+  shape.resize(5, 1);
+  reshape_old(blob, shape.data(), 0);
+}
+
+template <typename T>
+auto shape_of(const T* blob, int) -> decltype(std::vector<int>(blob->shape())) { return blob->shape(); }
+template <typename T>
+auto shape_old(const T* b, int) -> decltype(b->length(), std::vector<int>()) {
+  return {b->num(), b->channels(), b->length(), b->height(), b->width()};
+}
+template <typename T>
+std::vector<int> shape_old(const T* b, long) { return {b->num(), b->channels(), b->height(), b->width()}; }
+template <typename T>
+std::vector<int> shape_of(const T* blob, long) { return shape_old(blob, 0); }
+
+template <typename P>
+auto set_phase(P& param, int phase, int) -> decltype(param.set_phase(caffe::Phase(0)), void()) { param.set_phase(caffe::Phase(phase)); }
+template <typename P>
+void set_phase(P&, int, long) {}
+template <typename C>
+auto set_global_phase(int phase, int) -> decltype(C::set_phase(typename C::Phase(0)), void()) { C::set_phase(typename C::Phase(phase)); }
+template <typename C>
+void set_global_phase(int, long) {}
+
+std::shared_ptr<L> adopted(L* layer) { return std::shared_ptr<L>(layer); }
+std::shared_ptr<L> adopted(const std::shared_ptr<L>& layer) { return layer; }
+
+// Tops by reference or by pointer
+template <typename T, typename R>
+void call(T* layer, R (T::*f)(const Blobs&, const Blobs&), const Blobs& bottom, Blobs& top) { (layer->*f)(bottom, top); }
+template <typename T, typename R>
+void call(T* layer, R (T::*f)(const Blobs&, Blobs*), const Blobs& bottom, Blobs& top) { (layer->*f)(bottom, &top); }
+template <typename T, typename R>
+void call(T* layer, R (T::*f)(const Blobs&, const std::vector<bool>&, const Blobs&), const Blobs& top,
+          const std::vector<bool>& down, Blobs& bottom) { (layer->*f)(top, down, bottom); }
+template <typename T, typename R>
+void call(T* layer, R (T::*f)(const Blobs&, const std::vector<bool>&, Blobs*), const Blobs& top,
+          const std::vector<bool>& down, Blobs& bottom) { (layer->*f)(top, down, &bottom); }
+template <typename T, typename R, typename Flag>
+typename std::enable_if<std::is_same<typename std::remove_const<Flag>::type, bool>::value>::type call(
+    T* layer, R (T::*f)(const Blobs&, Flag, Blobs*), const Blobs& top, const std::vector<bool>& down, Blobs& bottom) {
+  bool any = false;
+  for (bool each : down) any = any || each;
+  (layer->*f)(top, any, &bottom);
+}
+
+std::vector<std::vector<int>> shapes_of(const Blobs& blobs) {
+  std::vector<std::vector<int>> shapes;
+  for (const B* blob : blobs) shapes.push_back(shape_of(blob, 0));
+  return shapes;
+}
+
+template <typename T>
+auto reshape_layer(Object*, T* layer, const Blobs& bottom, Blobs& top, int) -> decltype(&T::Reshape, void()) { call(layer, &T::Reshape, bottom, top); }
+template <typename T>
+void reshape_layer(Object* object, T* layer, const Blobs& bottom, Blobs& top, long) {
+  if (object->shapes == shapes_of(bottom)) return;
+  object->shapes = shapes_of(bottom);
+  call(layer, &T::SetUp, bottom, top);
+}
+
+#define FORK_COUNT(name)                                                  \
+  template <typename T>                                                   \
+  auto name##_of(T* layer, int)->decltype(int(layer->name())) {           \
+    return layer->name();                                                 \
+  }                                                                       \
+  template <typename T>                                                   \
+  int name##_of(T*, long) {                                               \
+    return -1;                                                            \
+  }
+template <typename P>
+auto rate(const P& param, int i, int) -> decltype(float(param.param(i).lr_mult())) {
+  return i < param.param_size() ? param.param(i).lr_mult() : 1;
+}
+template <typename P>
+float rate(const P& param, int i, long) { return i < param.blobs_lr_size() ? param.blobs_lr(i) : 1; }
+
+FORK_COUNT(ExactNumBottomBlobs)
+FORK_COUNT(MinBottomBlobs)
+FORK_COUNT(MaxBottomBlobs)
+FORK_COUNT(ExactNumTopBlobs)
+FORK_COUNT(MinTopBlobs)
+FORK_COUNT(MaxTopBlobs)
+FORK_COUNT(AutoTopBlobs)
+
+Blobs blobs(void** pointers, int count) {
+  Blobs result;
+  for (int i = 0; i < count; ++i) result.push_back(static_cast<B*>(pointers[i]));
+  return result;
+}
+
+struct OnGpu {  // the mode in which a layer's kernels are called
+  explicit OnGpu(bool gpu) { Caffe::set_mode(gpu ? Caffe::GPU : Caffe::CPU); }
+  ~OnGpu() { Caffe::set_mode(Caffe::CPU); }
+};
+
+}  // namespace
+
+#define FORK_API extern "C" __attribute__((visibility("default")))
+
+extern "C" [[noreturn]] void fork_missing(const char* name) {
+  throw std::runtime_error(std::string("the layer needs ") + name + ", which is not compiled");
+}
+
+FORK_API const char* fork_error() { return error.c_str(); }
+FORK_API int fork_seed(unsigned seed) { return guarded([=] { Caffe::set_random_seed(seed); }); }
+
+FORK_API void* fork_create(const char* message, int size, int phase) {
+  Object* object = nullptr;
+  guarded([&] {
+    Caffe::set_mode(Caffe::CPU);
+    caffe::LayerParameter param;
+    param.ParseFromArray(message, size);
+    set_phase(param, phase, 0);
+    set_global_phase<Caffe>(phase, 0);
+#ifdef FORK_REGISTRY
+    std::shared_ptr<L> layer = adopted(caffe::LayerRegistry<float>::CreateLayer(param));
+#else
+    std::shared_ptr<L> layer = adopted(caffe::GetLayer<float>(param));
+#endif
+    object = new Object{layer, {}};
+  });
+  return object;
+}
+FORK_API void fork_delete(void* object) { delete static_cast<Object*>(object); }
+
+FORK_API void fork_counts(void* object, int* counts) {
+  L* layer = static_cast<Object*>(object)->layer.get();
+  const int all[] = {ExactNumBottomBlobs_of(layer, 0), MinBottomBlobs_of(layer, 0), MaxBottomBlobs_of(layer, 0),
+                     ExactNumTopBlobs_of(layer, 0),    MinTopBlobs_of(layer, 0),    MaxTopBlobs_of(layer, 0),
+                     AutoTopBlobs_of(layer, 0)};
+  for (int count : all) *counts++ = count;
+}
+
+FORK_API int fork_setup(void* object, void** bottoms, int nb, void** tops, int nt) {
+  return guarded([=] {
+    Object* made = static_cast<Object*>(object);
+    Blobs bottom = blobs(bottoms, nb), top = blobs(tops, nt);
+    made->shapes = shapes_of(bottom);
+    call(made->layer.get(), &L::SetUp, bottom, top);
+  });
+}
+FORK_API int fork_reshape(void* object, void** bottoms, int nb, void** tops, int nt) {
+  return guarded([=] {
+    Blobs top = blobs(tops, nt);
+    Object* made = static_cast<Object*>(object);
+    reshape_layer(made, made->layer.get(), blobs(bottoms, nb), top, 0);
+  });
+}
+FORK_API int fork_forward(void* object, void** bottoms, int nb, void** tops, int nt, int phase, int gpu) {
+  return guarded([=] {
+    L* layer = static_cast<Object*>(object)->layer.get();
+    Blobs top = blobs(tops, nt);
+    set_global_phase<Caffe>(phase, 0);
+    OnGpu mode(gpu);
+    if (gpu) call(layer, &L::Forward_gpu, blobs(bottoms, nb), top);
+    else call(layer, &L::Forward_cpu, blobs(bottoms, nb), top);
+  });
+}
+FORK_API int fork_backward(void* object, void** tops, int nt, const char* down, void** bottoms, int nb, int phase, int gpu) {
+  return guarded([=] {
+    L* layer = static_cast<Object*>(object)->layer.get();
+    Blobs bottom = blobs(bottoms, nb);
+    const std::vector<bool> flags(down, down + nb);
+    set_global_phase<Caffe>(phase, 0);
+    OnGpu mode(gpu);
+    if (gpu) call(layer, &L::Backward_gpu, blobs(tops, nt), flags, bottom);
+    else call(layer, &L::Backward_cpu, blobs(tops, nt), flags, bottom);
+  });
+}
+FORK_API int fork_params(void* object, void** params, int most) {
+  auto& own = static_cast<Object*>(object)->layer->blobs();
+  for (int i = 0; i < int(own.size()) && i < most; ++i) params[i] = own[i].get();
+  return own.size();
+}
+
+// How a layer multiplies the learning rate of a parameter: 0 where it computes the parameter itself.
+FORK_API float fork_rate(void* object, int param) {
+  return rate(static_cast<Object*>(object)->layer->layer_param(), param, 0);
+}
+
+FORK_API void* fork_blob() { return new B(); }
+FORK_API void fork_blob_delete(void* blob) { delete static_cast<B*>(blob); }
+FORK_API int fork_blob_reshape(void* blob, const int* shape, int axes) {
+  return guarded([=] { reshape(static_cast<B*>(blob), std::vector<int>(shape, shape + axes), 0); });
+}
+FORK_API int fork_blob_shape(void* blob, int* shape, int most) {
+  const std::vector<int> dims = shape_of(static_cast<B*>(blob), 0);
+  for (int i = 0; i < int(dims.size()) && i < most; ++i) shape[i] = dims[i];
+  return dims.size();
+}
+FORK_API long fork_blob_count(void* blob) { return static_cast<B*>(blob)->count(); }
+FORK_API float* fork_blob_data(void* blob) {
+  B* b = static_cast<B*>(blob);
+  return b->count() ? b->mutable_cpu_data() : nullptr;
+}
+FORK_API float* fork_blob_diff(void* blob) {
+  B* b = static_cast<B*>(blob);
+  return b->count() ? b->mutable_cpu_diff() : nullptr;
+}

@@ -1,0 +1,200 @@
+// Names of CUDA on a processor: memory of the device is memory, a kernel is a function of its block and thread.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "shim/cblas.hpp"
+
+#define CUDA_VERSION 8000
+#define CUDART_VERSION 8000
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned x, y, z;
+  dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+struct uint3 {
+  unsigned x, y, z;
+};
+struct float2 { float x, y; };
+struct float3 { float x, y, z; };
+struct float4 { float x, y, z, w; };
+struct int2 { int x, y; };
+struct int3 { int x, y, z; };
+struct int4 { int x, y, z, w; };
+
+// Where in the grid the function that stands for a thread is.
+inline thread_local dim3 gridDim, blockDim;
+inline thread_local uint3 blockIdx, threadIdx;
+enum { warpSize = 32 };
+
+namespace shim {
+// Calls a kernel for every thread of every block, in order.
+template <typename Kernel, typename... A>
+void launch(const dim3& grid, const dim3& block, Kernel kernel, A... arguments) {
+  gridDim = grid, blockDim = block;
+  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
+    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
+      for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
+        for (threadIdx.z = 0; threadIdx.z < block.z; ++threadIdx.z)
+          for (threadIdx.y = 0; threadIdx.y < block.y; ++threadIdx.y)
+            for (threadIdx.x = 0; threadIdx.x < block.x; ++threadIdx.x) kernel(arguments...);
+}
+}  // namespace shim
+
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 };
+typedef cudaError_t cudaError;
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault };
+typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor, warpSize, maxThreadsPerBlock, clockRate, multiProcessorCount, regsPerBlock, deviceOverlap;
+  int kernelExecTimeoutEnabled, maxThreadsDim[3], maxGridSize[3];
+  size_t totalGlobalMem, sharedMemPerBlock, memPitch, totalConstMem, textureAlignment;
+};
+struct cudaPointerAttributes {
+  int device;
+};
+inline const char* cudaGetErrorString(cudaError_t) { return "no error"; }
+inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaThreadSynchronize() { return cudaSuccess; }
+template <typename T>
+cudaError_t cudaMalloc(T** pointer, size_t size) { return *pointer = static_cast<T*>(std::malloc(size)), cudaSuccess; }
+template <typename T>
+cudaError_t cudaMallocHost(T** pointer, size_t size) { return cudaMalloc(pointer, size); }
+inline cudaError_t cudaFree(void* pointer) { return std::free(pointer), cudaSuccess; }
+inline cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
+inline cudaError_t cudaMemset(void* to, int value, size_t size) { return std::memset(to, value, size), cudaSuccess; }
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind) {
+  return std::memmove(to, from, size), cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t = 0) {
+  return cudaMemcpy(to, from, size, kind);
+}
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = 0, cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, int) { return *stream = 0, cudaSuccess; }
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventCreate(cudaEvent_t*) { return cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) { return *time = 0, cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  return std::memset(properties, 0, sizeof(*properties)), cudaSuccess;
+}
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
+  return attributes->device = 0, cudaSuccess;
+}
+enum { cudaStreamNonBlocking = 1, cudaStreamDefault = 0 };
+
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED,
+  CUBLAS_STATUS_INVALID_VALUE, CUBLAS_STATUS_ARCH_MISMATCH, CUBLAS_STATUS_MAPPING_ERROR,
+  CUBLAS_STATUS_EXECUTION_FAILED, CUBLAS_STATUS_INTERNAL_ERROR, CUBLAS_STATUS_NOT_SUPPORTED,
+  CUBLAS_STATUS_LICENSE_ERROR };
+enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C };
+enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE };
+typedef struct cublasContext* cublasHandle_t;
+inline cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+  return *handle = reinterpret_cast<cublasHandle_t>(1), CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasDestroy(cublasHandle_t) { return CUBLAS_STATUS_SUCCESS; }
+inline cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }
+inline cublasStatus_t cublasSetPointerMode(cublasHandle_t, cublasPointerMode_t) { return CUBLAS_STATUS_SUCCESS; }
+inline cublasStatus_t cublasGetPointerMode(cublasHandle_t, cublasPointerMode_t* mode) {
+  return *mode = CUBLAS_POINTER_MODE_HOST, CUBLAS_STATUS_SUCCESS;
+}
+inline CBLAS_TRANSPOSE fork_transpose(cublasOperation_t o) { return o == CUBLAS_OP_N ? CblasNoTrans : CblasTrans; }
+// cuBLAS is column-major: the product of the transposes, in the other order.
+#define FORK_CUBLAS(T, P, p)                                                                                           \
+  inline cublasStatus_t cublas##P##gemm(cublasHandle_t, cublasOperation_t a, cublasOperation_t b, int m, int n, int k, \
+                                        const T* alpha, const T* A, int lda, const T* B, int ldb, const T* beta, T* C, \
+                                        int ldc) {                                                                     \
+    cblas_##p##gemm(CblasRowMajor, fork_transpose(b), fork_transpose(a), n, m, k, *alpha, B, ldb, A, lda, *beta, C,    \
+                    ldc);                                                                                              \
+    return CUBLAS_STATUS_SUCCESS;                                                                                      \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##gemv(cublasHandle_t, cublasOperation_t a, int m, int n, const T* alpha, const T* A, \
+                                        int lda, const T* x, int incx, const T* beta, T* y, int incy) {                \
+    cblas_##p##gemv(CblasRowMajor, a == CUBLAS_OP_N ? CblasTrans : CblasNoTrans, n, m, *alpha, A, lda, x, incx, *beta, \
+                    y, incy);                                                                                          \
+    return CUBLAS_STATUS_SUCCESS;                                                                                      \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##axpy(cublasHandle_t, int n, const T* alpha, const T* x, int i, T* y, int j) {       \
+    return cblas_##p##axpy(n, *alpha, x, i, y, j), CUBLAS_STATUS_SUCCESS;                                              \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##scal(cublasHandle_t, int n, const T* alpha, T* x, int i) {                          \
+    return cblas_##p##scal(n, *alpha, x, i), CUBLAS_STATUS_SUCCESS;                                                    \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##copy(cublasHandle_t, int n, const T* x, int i, T* y, int j) {                       \
+    return cblas_##p##copy(n, x, i, y, j), CUBLAS_STATUS_SUCCESS;                                                      \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##dot(cublasHandle_t, int n, const T* x, int i, const T* y, int j, T* result) {       \
+    return *result = cblas_##p##dot(n, x, i, y, j), CUBLAS_STATUS_SUCCESS;                                             \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##asum(cublasHandle_t, int n, const T* x, int i, T* result) {                         \
+    return *result = cblas_##p##asum(n, x, i), CUBLAS_STATUS_SUCCESS;                                                  \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##nrm2(cublasHandle_t, int n, const T* x, int i, T* result) {                         \
+    return *result = cblas_##p##nrm2(n, x, i), CUBLAS_STATUS_SUCCESS;                                                  \
+  }
+FORK_CUBLAS(float, S, s)
+FORK_CUBLAS(double, D, d)
+
+enum curandStatus_t { CURAND_STATUS_SUCCESS, CURAND_STATUS_VERSION_MISMATCH, CURAND_STATUS_NOT_INITIALIZED,
+  CURAND_STATUS_ALLOCATION_FAILED, CURAND_STATUS_TYPE_ERROR, CURAND_STATUS_OUT_OF_RANGE,
+  CURAND_STATUS_LENGTH_NOT_MULTIPLE, CURAND_STATUS_DOUBLE_PRECISION_REQUIRED, CURAND_STATUS_LAUNCH_FAILURE,
+  CURAND_STATUS_PREEXISTING_FAILURE, CURAND_STATUS_INITIALIZATION_FAILED, CURAND_STATUS_ARCH_MISMATCH,
+  CURAND_STATUS_INTERNAL_ERROR };
+enum curandRngType_t { CURAND_RNG_PSEUDO_DEFAULT };
+typedef struct curandGenerator_st* curandGenerator_t;
+inline curandStatus_t curandCreateGenerator(curandGenerator_t* generator, curandRngType_t) {
+  return *generator = reinterpret_cast<curandGenerator_t>(1), CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandDestroyGenerator(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
+inline curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t, unsigned long long) {
+  return CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandSetGeneratorOffset(curandGenerator_t, unsigned long long) { return CURAND_STATUS_SUCCESS; }
+
+template <typename T, typename V>
+T atomicAdd(T* address, V value) {
+  const T old = *address;
+  *address += static_cast<T>(value);
+  return old;
+}
+template <typename T>
+T atomicMax(T* address, T value) {
+  const T old = *address;
+  *address = std::max(old, value);
+  return old;
+}
+template <typename T>
+T atomicMin(T* address, T value) {
+  const T old = *address;
+  *address = std::min(old, value);
+  return old;
+}
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __powf(float x, float y) { return std::pow(x, y); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+template <typename T>
+T __ldg(const T* pointer) { return *pointer; }

@@ -1,0 +1,87 @@
+// Names of HDF5, LevelDB, LMDB, OpenCV and gtest that headers of Caffe mention: layers read no files through them.
+#pragma once
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace shim {
+[[noreturn]] inline void no_library(const char* name) {
+  throw std::runtime_error(std::string(name) + " is not available to a layer of a fork");
+}
+struct Anything {  // what a function returns that is not available
+  template <typename T>
+  operator T() const { no_library("this library"); }
+};
+}  // namespace shim
+
+typedef long long hid_t;
+typedef int herr_t;
+typedef unsigned long long hsize_t;
+typedef int htri_t;
+enum H5T_class_t { H5T_NO_CLASS = -1, H5T_INTEGER, H5T_FLOAT, H5T_TIME, H5T_STRING, H5T_BITFIELD, H5T_OPAQUE, H5T_COMPOUND,
+  H5T_REFERENCE, H5T_ENUM, H5T_VLEN, H5T_ARRAY };
+enum { H5F_ACC_RDONLY, H5F_ACC_TRUNC, H5P_DEFAULT, H5G_GROUP, H5_INDEX_NAME, H5_ITER_NATIVE, H5_ITER_INC };
+#define FORK_HDF5(name) \
+  template <typename... A> \
+  int name(A...) { shim::no_library("HDF5"); }
+FORK_HDF5(H5Fopen) FORK_HDF5(H5Fcreate) FORK_HDF5(H5Fclose) FORK_HDF5(H5Gopen2) FORK_HDF5(H5Gcreate2)
+FORK_HDF5(H5Gclose) FORK_HDF5(H5Lexists) FORK_HDF5(H5Gget_info) FORK_HDF5(H5Lget_name_by_idx)
+FORK_HDF5(H5LTfind_dataset) FORK_HDF5(H5LTget_dataset_ndims) FORK_HDF5(H5LTget_dataset_info)
+FORK_HDF5(H5LTread_dataset_float) FORK_HDF5(H5LTread_dataset_double) FORK_HDF5(H5LTmake_dataset_float)
+FORK_HDF5(H5LTmake_dataset_double) FORK_HDF5(H5LTread_dataset_string) FORK_HDF5(H5LTmake_dataset_string)
+FORK_HDF5(H5LTread_dataset_int) FORK_HDF5(H5LTmake_dataset_int)
+
+namespace leveldb {
+class DB;
+class Iterator;
+class WriteBatch;
+struct Options;
+}  // namespace leveldb
+struct MDB_env;
+struct MDB_txn;
+struct MDB_cursor;
+struct MDB_val {
+  size_t mv_size;
+  void* mv_data;
+};
+typedef unsigned int MDB_dbi;
+
+namespace cv {
+struct Size {
+  int width, height;
+  Size(int w = 0, int h = 0) : width(w), height(h) {}
+};
+struct Scalar {
+  double val[4];
+  Scalar(double a = 0, double b = 0, double c = 0, double d = 0) : val{a, b, c, d} {}
+};
+struct Rect {
+  int x, y, width, height;
+  Rect(int x = 0, int y = 0, int w = 0, int h = 0) : x(x), y(y), width(w), height(h) {}
+};
+template <typename T>
+struct Point_ {
+  T x, y;
+  Point_(T x = 0, T y = 0) : x(x), y(y) {}
+};
+typedef Point_<int> Point;
+typedef Point_<int> Point2i;
+typedef Point_<float> Point2f;
+class Mat {
+ public:
+  int rows = 0, cols = 0;
+  unsigned char* data = nullptr;
+  int channels() const { shim::no_library("OpenCV"); }
+  int depth() const { shim::no_library("OpenCV"); }
+  bool empty() const { return true; }
+};
+template <typename T>
+class Mat_ : public Mat {};
+}  // namespace cv
+enum { CV_8U = 0, CV_32F = 5, CV_64F = 6, CV_LOAD_IMAGE_GRAYSCALE = 0, CV_LOAD_IMAGE_COLOR = 1 };
+
+namespace testing {
+class Test;
+}
+#define FRIEND_TEST(group, name) friend class group##_##name##_Test

@@ -1,0 +1,232 @@
+"""The process that runs the code of a fork: it loads libraries, makes layers and answers calls."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from .arena import Blobs, Shape
+
+BLAS = "sgemm dgemm sgemv dgemv sger dger ssymm dsymm ssyrk dsyrk sdot ddot".split()
+MOST_AXES = 32
+COUNTS = "exact_bottoms least_bottoms most_bottoms exact_tops least_tops most_tops automatic_tops".split()
+
+
+class Failed(Exception):
+    """What the fork's code reports."""
+
+
+class Library:
+    """A shared library with layers of a fork."""
+
+    def __init__(self, path: str):
+        self.c = ctypes.CDLL(path, ctypes.RTLD_LOCAL if hasattr(ctypes, "RTLD_LOCAL") else 0)
+        pointer = ctypes.c_void_p
+        for name in ("fork_create", "fork_blob", "fork_blob_data", "fork_blob_diff"):
+            getattr(self.c, name).restype = pointer
+        self.c.fork_error.restype = ctypes.c_char_p
+        self.c.fork_blob_count.restype, self.c.fork_rate.restype = ctypes.c_long, ctypes.c_float
+        for name, address in _blas().items():
+            self.c.fork_blas(name.encode(), pointer(address))
+
+    def check(self, status: int | None) -> None:
+        if status is None or status < 0:
+            raise Failed(self.c.fork_error().decode(errors="replace"))
+
+    def array(self, blob: int, diff: bool = False) -> np.ndarray:
+        """The memory of a blob, flat. A later Reshape may move it."""
+        count = self.c.fork_blob_count(ctypes.c_void_p(blob))
+        address = (self.c.fork_blob_diff if diff else self.c.fork_blob_data)(ctypes.c_void_p(blob))
+        if not address:
+            return np.zeros(0, np.float32)
+        return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
+
+    def shape(self, blob: int) -> Shape:
+        dims = (ctypes.c_int * MOST_AXES)()
+        axes = self.c.fork_blob_shape(ctypes.c_void_p(blob), dims, MOST_AXES)
+        return tuple(dims[:axes])
+
+    def reshape(self, blob: int, shape: Shape) -> None:
+        self.check(self.c.fork_blob_reshape(ctypes.c_void_p(blob), (ctypes.c_int * len(shape))(*shape), len(shape)))
+
+
+def _blas() -> dict[str, int]:
+    """Addresses of the Fortran functions of the BLAS that SciPy has."""
+    from scipy.linalg import cython_blas
+
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsules = {name: cython_blas.__pyx_capi__[name] for name in BLAS}
+    return {name: api.PyCapsule_GetPointer(each, api.PyCapsule_GetName(each)) for name, each in capsules.items()}
+
+
+class NativeLayer:
+    """An object of a layer's class, with its blobs. same: for each top the bottom that is the same blob, or None."""
+
+    def __init__(
+        self, library: Library, message: bytes, phase: int, seed: int, same: Sequence[int | None], bottoms: int
+    ):
+        self.library, self.phase = library, phase
+        c = library.c
+        library.check(c.fork_seed(ctypes.c_uint(seed)))
+        self.object = c.fork_create(message, len(message), phase)
+        if not self.object:
+            library.check(None)
+        self.bottoms = [c.fork_blob() for _ in range(bottoms)]
+        self.tops = [c.fork_blob() if index is None else self.bottoms[index] for index in same]
+        self.own_tops = [top for top, index in zip(self.tops, same, strict=True) if index is None]
+        self.blobs: Blobs | None = None
+        self.params: list[int] = []
+
+    def _wired(self) -> tuple:
+        return (
+            ctypes.c_void_p(self.object),
+            _pointers(self.bottoms),
+            len(self.bottoms),
+            _pointers(self.tops),
+            len(self.tops),
+        )
+
+    def counts(self) -> dict[str, int]:
+        numbers = (ctypes.c_int * len(COUNTS))()
+        self.library.c.fork_counts(ctypes.c_void_p(self.object), numbers)
+        return dict(zip(COUNTS, numbers, strict=True))
+
+    def setup(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[np.ndarray], list[float]]:
+        """The tops' shapes, the parameters as the layer fills them, and by what it multiplies their learning rates."""
+        for blob, shape in zip(self.bottoms, shapes, strict=True):
+            self.library.reshape(blob, shape)
+        self.library.check(self.library.c.fork_setup(*self._wired()))
+        most = self.library.c.fork_params(ctypes.c_void_p(self.object), None, 0)
+        pointers = (ctypes.c_void_p * max(most, 1))()
+        self.library.c.fork_params(ctypes.c_void_p(self.object), pointers, most)
+        self.params = [pointers[i] or 0 for i in range(most)]
+        values = [self.library.array(each).reshape(self.library.shape(each)).copy() for each in self.params]
+        rates = [self.library.c.fork_rate(ctypes.c_void_p(self.object), i) for i in range(most)]
+        return self._shapes(), values, rates
+
+    def reshape(self, shapes: Sequence[Shape]) -> list[Shape]:
+        for blob, shape in zip(self.bottoms, shapes, strict=True):
+            self.library.reshape(blob, shape)
+        self.library.check(self.library.c.fork_reshape(*self._wired()))
+        return self._shapes()
+
+    def _shapes(self) -> list[Shape]:
+        return [self.library.shape(top) for top in self.tops]
+
+    def attach(self, bottoms: Sequence[Shape], tops: Sequence[Shape], params: Sequence[Shape], path: str) -> None:
+        self.blobs = Blobs(bottoms, tops, params, path)
+
+    def _copy_in(self, blobs: Sequence[int], arrays: Sequence[np.ndarray], diff: bool = False) -> None:
+        for blob, array in zip(blobs, arrays, strict=True):
+            self.library.array(blob, diff)[...] = array.ravel()
+
+    def _copy_out(self, blobs: Sequence[int], arrays: Sequence[np.ndarray], diff: bool = False) -> None:
+        for blob, array in zip(blobs, arrays, strict=True):
+            array.ravel()[...] = self.library.array(blob, diff)
+
+    def forward(self, shapes: Sequence[Shape], seed: int, gpu: bool) -> tuple[list[Shape], list[int]]:
+        """The tops' shapes and the parameters that the layer has changed. The values are in the arena, those of the
+        tops if it has these shapes."""
+        blobs = self._attached()
+        for blob, shape in zip(self.bottoms, shapes, strict=True):
+            self.library.reshape(blob, shape)
+        self._copy_in(self.bottoms, blobs.bottoms)
+        self._copy_in(self.params, blobs.params)
+        self.library.check(self.library.c.fork_reshape(*self._wired()))
+        self.library.check(self.library.c.fork_seed(ctypes.c_uint(seed)))
+        self.library.check(self.library.c.fork_forward(*self._wired(), self.phase, gpu))
+        changed = []
+        for i, (param, array) in enumerate(zip(self.params, blobs.params, strict=True)):
+            values = self.library.array(param)
+            if values.tobytes() != array.tobytes():
+                array.ravel()[...] = values
+                changed.append(i)
+        made = self._shapes()
+        if made == [array.shape for array in blobs.tops]:
+            self.fetch()
+        return made, changed
+
+    def fetch(self) -> None:
+        self._copy_out(self.tops, self._attached().tops)
+
+    def backward(self, down: Sequence[bool], gpu: bool) -> None:
+        """Gradients of bottoms and parameters into the arena, from those of the tops there."""
+        blobs = self._attached()
+        for bottom in self.bottoms:
+            self.library.array(bottom, diff=True)[...] = 0
+        for param in self.params:
+            self.library.array(param, diff=True)[...] = 0
+        self._copy_in(self.params, blobs.params)
+        self._copy_in(self.tops, blobs.top_diffs, diff=True)
+        o, bottoms, nb, tops, nt = self._wired()
+        flags = bytes(map(int, down))
+        self.library.check(self.library.c.fork_backward(o, tops, nt, flags, bottoms, nb, self.phase, gpu))
+        self._copy_out(self.bottoms, blobs.bottom_diffs, diff=True)
+        self._copy_out(self.params, blobs.param_diffs, diff=True)
+
+    def _attached(self) -> Blobs:
+        if self.blobs is None:
+            raise Failed("the layer has no memory yet")
+        return self.blobs
+
+    def delete(self) -> None:
+        c = self.library.c
+        c.fork_delete(ctypes.c_void_p(self.object))
+        for blob in (*self.bottoms, *self.own_tops):
+            c.fork_blob_delete(ctypes.c_void_p(blob))
+
+
+def _pointers(values: Sequence[int]) -> Any:
+    return (ctypes.c_void_p * max(len(values), 1))(*values)
+
+
+class Server:
+    """Answers calls: (method, layer's number, folder, arguments)."""
+
+    def __init__(self) -> None:
+        self.libraries: dict[str, Library] = {}
+        self.layers: dict[int, NativeLayer] = {}
+        self._next = 0
+
+    def create(self, library: str, *arguments: Any) -> int:
+        if library not in self.libraries:
+            self.libraries[library] = Library(library)
+        self._next += 1
+        self.layers[self._next] = NativeLayer(self.libraries[library], *arguments)
+        return self._next
+
+    def answer(self, method: str, number: int, folder: str, arguments: tuple) -> Any:
+        if os.getcwd() != folder:
+            os.chdir(folder)
+        if method == "create":
+            return self.create(*arguments)
+        call: Callable = getattr(self.layers[number], method)
+        result = call(*arguments)
+        if method == "delete":
+            del self.layers[number]
+        return result
+
+
+def serve(descriptor: int) -> None:
+    """Runs until the other end of the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that trains decides
+    os.dup2(2, 1)  # what a layer prints is no output of the command
+    server = Server()
+    with Connection(descriptor) as pipe:
+        while True:
+            try:
+                request = pipe.recv()
+            except EOFError:
+                os._exit(0)  # destructors of a fork's statics may crash
+            try:
+                reply = ("ok", server.answer(*request))
+            except (Failed, OSError, MemoryError) as mistake:
+                reply = ("error", str(mistake) or type(mistake).__name__)
+            pipe.send(reply)

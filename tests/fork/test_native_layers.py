@@ -1,0 +1,157 @@
+"""Layers of a small fork, compiled and run: their numbers, faults of the code, training and resuming."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caffelite import TRAIN, Net, Solver
+from caffelite.errors import CaffeliteError
+from caffelite.fork import build, option
+
+pytestmark = pytest.mark.slow  # a C++ compiler works for half a minute
+FORK = Path(__file__).parent / "small_fork"
+INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 2 dim: 2 } } }\n'
+RANDOM = np.random.default_rng(3)
+X = RANDOM.normal(size=(2, 3, 2, 2)).astype(np.float32)
+SOLVER = (
+    'net: "net.prototxt" base_lr: 0.1 lr_policy: "fixed" momentum: 0.9 max_iter: 20 random_seed: 7 solver_mode: CPU\n'
+)
+TRAINED = """
+layer { name: "data" type: "DummyData" top: "x" top: "t" dummy_data_param {
+  shape { dim: 4 dim: 3 dim: 2 dim: 2 } shape { dim: 4 dim: 2 dim: 2 dim: 2 }
+  data_filler { type: "gaussian" std: 1 } data_filler { type: "constant" value: 0.3 } } }
+layer { name: "noise" type: "Noise" bottom: "x" top: "n" noise_param { std: 0.05 } }
+layer { name: "mix" type: "ChannelMix" bottom: "n" top: "y" param { lr_mult: 1 } param { lr_mult: 2 }
+  channel_mix_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "wave" type: "Wave" bottom: "y" top: "w" wave_param { frequency: 0.7 } }
+layer { name: "loss" type: "HuberLoss" bottom: "w" bottom: "t" top: "loss" huber_loss_param { mean: ALL } }
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_fork():
+    yield
+    option.leave()
+
+
+def layer(kind, more="", bottoms=("x",), top="y"):
+    wired = " ".join(f'bottom: "{name}"' for name in bottoms)
+    return f'layer {{ name: "own" type: "{kind}" {wired} top: "{top}" {more} }}\n'
+
+
+def net(tmp_path, text, fork=FORK, **options):
+    path = tmp_path / "net.prototxt"
+    path.write_text("force_backward: true\n" + text)
+    return Net(path, TRAIN, fork=fork, **options)
+
+
+def passes(tmp_path, text, fork=FORK, dy=None):
+    """The top, the gradient of x for ``dy``, and the net."""
+    made = net(tmp_path, INPUT + text, fork)
+    made.blobs["x"].data[...] = X
+    y = made.forward()["y"].copy()
+    made.blobs["y"].diff[...] = np.ones_like(y) if dy is None else dy
+    made.backward()
+    return y, made.blobs["x"].diff.copy(), made
+
+
+ROWS = {
+    "Bend": ("bend_param { slope: 2 }", lambda x: x / (1 + 2 * abs(x)), lambda x: (1 + 2 * abs(x)) ** -2.0),
+    "Wave": ("wave_param { frequency: 3 }", lambda x: np.sin(3 * x), lambda x: 3 * np.cos(3 * x)),
+    "AbsVal": ("abs_factor: 4", lambda x: 4 * abs(x), lambda x: 4 * np.sign(x)),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_numbers_are_those_of_the_forks_code(tmp_path, kind):
+    """In C++, in CUDA alone beside an empty Forward_cpu, and of a type of Caffe's with another field."""
+    fields, y, dy = ROWS[kind]
+    top, gradient, _ = passes(tmp_path, layer(kind, fields))
+    np.testing.assert_allclose(top, y(X.astype(float)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient, dy(X.astype(float)), rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_are_filled_and_get_gradients(tmp_path):
+    fields = 'channel_mix_param { num_output: 4 weight_filler { type: "xavier" } }'
+    dy = RANDOM.normal(size=(2, 4, 2, 2)).astype(np.float32)
+    top, gradient, made = passes(tmp_path, layer("ChannelMix", fields), dy=dy)
+    w, b = (blob.data for blob in made.params["own"])
+    assert (w.shape, b.shape) == ((4, 3), (4,)) and 0.1 < abs(w).max() <= 1
+    np.testing.assert_allclose(top, np.einsum("oc,nchw->nohw", w, X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient, np.einsum("oc,nohw->nchw", w, dy), rtol=1e-5, atol=1e-6)
+    dw, db = (blob.diff for blob in made.params["own"])
+    np.testing.assert_allclose(dw, np.einsum("nohw,nchw->oc", dy, X), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(db, dy.sum((0, 2, 3)), rtol=1e-5, atol=1e-5)
+
+
+def test_a_loss_without_a_top_has_weight_one(tmp_path):
+    text = INPUT + INPUT.replace('"x"', '"t"') + layer("HuberLoss", bottoms=("x", "t")).replace('top: "y"', "")
+    made = net(tmp_path, text)
+    made.blobs["x"].data[...] = X
+    made.forward()
+    made.backward()
+    np.testing.assert_allclose(made.blobs["x"].diff, np.clip(X, -0.5, 0.5) / 2, rtol=1e-6)
+
+
+FAULTS = {
+    "Leave": r"Forward of src/caffe/layers/faulty_layers.cpp: its process ended by exit\(1\)",
+    "Crash": "Forward of src/caffe/layers/faulty_layers.cpp: its process was ended by SIGSEGV",
+    "Limit": r"src/caffe/util/limits.cpp:8: Check failed: x\[i\] <= most \(.* vs. 1\) a value is too large",
+    "Broken": "broken_layer.cpp of the fork does not compile; found src/caffe/layers/broken_layer.cpp:7: .*no_such",
+    "Together": "together_layer.cu:9: __shared__: threads that work together",
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_names_the_forks_file_and_the_line(tmp_path, kind):
+    with pytest.raises(CaffeliteError, match=FAULTS[kind]) as caught:
+        passes(tmp_path, layer(kind))
+    assert str(caught.value).startswith(f"{tmp_path / 'net.prototxt'}:3:")
+    assert passes(tmp_path, layer("Bend"))[0].shape == X.shape  # the next net has a process again
+
+
+def test_a_state_outside_the_parameters_is_named(tmp_path, caplog):
+    passes(tmp_path, layer("Remember"))
+    assert [r.message for r in caplog.records if "outside its parameters" in r.message][0].startswith(
+        'layer "own" (Remember'
+    )
+    caplog.clear()
+    passes(tmp_path, layer("Noise"))
+    assert "outside its parameters" not in caplog.text
+
+
+def trained(folder, resume=None, steps=20):
+    solver = Solver(folder / "solver.prototxt", fork=FORK, resume=resume)
+    solver.step(steps)
+    return solver
+
+
+def test_a_resumed_training_is_exact(tmp_path, monkeypatch):
+    (tmp_path / "net.prototxt").write_text(TRAINED)
+    (tmp_path / "solver.prototxt").write_text(SOLVER)
+    monkeypatch.chdir(tmp_path)
+    whole, half = trained(tmp_path), trained(tmp_path, steps=10)
+    half.snapshot()
+    rest = trained(tmp_path, resume=next(tmp_path.glob("*.solverstate")), steps=10)
+    for a, b in zip(whole.net.params["mix"], rest.net.params["mix"], strict=True):
+        np.testing.assert_array_equal(a.data, b.data)
+    assert whole.net.blobs["loss"].data < 0.05
+
+
+def with_core(folder):
+    """The small fork as a whole Caffe: with the core that stands for one."""
+    shutil.copytree(FORK, folder)
+    for each in ("include", "src"):
+        shutil.copytree(build.CORE / each, folder / each, dirs_exist_ok=True)
+    return folder
+
+
+def test_a_fork_with_a_core_of_its_own_uses_it(tmp_path):
+    fork = with_core(tmp_path / "fork")
+    blob = fork / "src/caffe/common.cpp"
+    blob.write_text(blob.read_text().replace("generator.seed(seed)", 'LOG(FATAL) << "own core"'))
+    (fork / "src/caffe/syncedmem.cpp").write_text('#include "caffe/syncedmem.hpp"\n')
+    with pytest.raises(CaffeliteError, match="src/caffe/common.cpp:[0-9]+: own core"):
+        passes(tmp_path, layer("Bend"), fork)
