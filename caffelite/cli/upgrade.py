@@ -2,7 +2,6 @@
 
 import logging
 import re
-from copy import deepcopy
 from pathlib import Path
 
 import click
@@ -93,58 +92,18 @@ def remove_weights(net) -> None:
 
 def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes, list[str], list]:
     """The modern bytes of a binary net or caffemodel. Its weights pass through as they are (NVCaffe's bytes become
-    floats), in place of each a number meanwhile. plain: without fields that BVLC Caffe does not have."""
-    from google.protobuf.message import DecodeError
-
-    from .. import caffelite_pb2 as pb, inputs, weights
+    floats). plain: without fields that BVLC Caffe does not have."""
+    from .. import weights
     from ..prototxt.plain import remove_own_fields
     from ..prototxt.upgrade import upgrade_net
+    from ..weights.detached import attach, detach
 
-    weights.check_seal(data, Path(path))
-    blobs: list[bytes] = []
-    try:
-        net = pb.NetParameter.FromString(without_blobs(memoryview(data), blobs))
-        inputs.check_text(net)
-        known = len(net.layer) or len(net.layers)
-    except (DecodeError, ValueError):
-        known = False
-    if not known:
-        what = f"{path} is no net and no solver that can be read"
-        raise CaffeliteError(what, expected="a prototxt, or a binary net or caffemodel")
-    net.ClearField("checksum")
-    net.ClearField("run")  # it is no file of that run any more
+    net, blobs = detach(data, path)
     modern = upgrade_net(net, Locator(path), weights_only=True)
     removed = remove_own_fields(modern.message) if plain else []
-    rest = deepcopy(modern.message)
-    rest.ClearField("layer")
-    chunks = [rest.SerializeToString()]
-    for layer in modern.message.layer:
-        blob_bytes = b"".join(weights.field_bytes(7, blobs[blob.num]) for blob in layer.blobs)
-        layer.ClearField("blobs")
-        chunks.append(weights.field_bytes(100, layer.SerializeToString() + blob_bytes))
-    body = b"".join(chunks)
+    body = attach(modern.message, blobs)
     notes = [*modern.notes, *((path, note) for _, note in removed)]
     return body if plain else weights.sealed(body), modern.dialects, notes
-
-
-# message: (fields that hold such messages: what they hold; "blob" for a BlobProto)
-LAYERS = {"net": {100: "layer", 2: "v1"}, "layer": {7: "blob"}, "v1": {6: "blob", 1: "v0"}, "v0": {50: "blob"}}
-
-
-def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") -> bytes:
-    """The message with a small placeholder BlobProto for each blob; its ``num`` is the index of the blob's bytes in
-    ``blobs``."""
-    from .. import caffelite_pb2 as pb, weights
-
-    chunks = []
-    for number, wire, value, whole in weights.fields(data):
-        held = LAYERS[message].get(number) if wire == weights.LENGTH else None
-        if held == "blob":
-            chunks.append(weights.field_bytes(number, pb.BlobProto(num=len(blobs)).SerializeToString()))
-            blobs.append(weights.as_caffe_writes(bytes(value)))
-        else:
-            chunks.append(weights.field_bytes(number, without_blobs(value, blobs, held)) if held else bytes(whole))
-    return b"".join(chunks)
 
 
 def write(path: Path, body: bytes) -> None:

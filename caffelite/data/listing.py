@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -232,11 +232,19 @@ def shuffled(listed: Sequence[Listed], seed: int) -> list[Listed]:
 
 
 def list_lines(path: Path) -> list[str]:
-    """The lines of a list that are not empty, without the spaces around them."""
+    """The lines of a list that are not empty, without the spaces around them. Errors: those of opening files."""
     if path.is_dir():
         return []
-    text = file_types.read_listing(path, "surrogateescape")
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in file_types.read_listing(path, "surrogateescape").split("\n") if line.strip()]
+
+
+def placed_lines(path: Path) -> Iterator[tuple[Where, str]]:
+    """The lines of a list that are not empty, each with its place. Errors: the list cannot be read."""
+    try:
+        lines = file_types.read_listing(path, "surrogateescape").split("\n")
+    except (OSError, UnicodeDecodeError) as mistake:
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
+    return ((Where(str(path), number), line) for number, line in enumerate(lines, 1) if line.strip())
 
 
 Entry = TypeVar("Entry")
@@ -245,18 +253,12 @@ Entry = TypeVar("Entry")
 def read_entries(path: Path, parse: Callable[[list[str], Where], Entry | None], line: str, lines: str) -> list[Entry]:
     """What ``parse`` makes of the words and the place of each line that is not empty. line, lines: what is expected.
     Errors: the list cannot be read; a line of which ``parse`` makes None; an empty list."""
-    try:
-        texts = file_types.read_listing(path, "surrogateescape").split("\n")
-    except (OSError, UnicodeDecodeError) as mistake:
-        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     entries = []
-    for number, text in enumerate(texts, 1):
-        if words := text.split():
-            where = Where(str(path), number)
-            entry = None if "\0" in text else parse(words, where)
-            if entry is None:
-                raise where.error("a line is not understood", expected=line, found=f'"{shortened(text.strip())}"')
-            entries.append(entry)
+    for where, text in placed_lines(path):
+        entry = None if "\0" in text else parse(text.split(), where)
+        if entry is None:
+            raise where.error("a line is not understood", expected=line, found=f'"{shortened(text.strip())}"')
+        entries.append(entry)
     if not entries:
         raise Where(str(path)).error("the list is empty", expected=lines)
     return entries

@@ -20,7 +20,7 @@ from .. import file_types, inputs
 from ..errors import Where
 from . import annotation_files, class_names
 from .annotated import AnnotatedDatabase, objects_of, parsed
-from .listing import files_below, in_order_of_classes, shortened, with_ending
+from .listing import files_below, in_order_of_classes, placed_lines, shortened, with_ending
 from .pictures import ENDINGS, decode
 
 BACKGROUND = "background"
@@ -154,15 +154,9 @@ Pair = tuple[str, str, Where]  # an image, its annotation, and the place that na
 
 def read_list(path: Path) -> list[Pair]:
     """(image, annotation, place) of each line "image annotation" of a file. Errors: a line of other words."""
-    try:
-        lines = file_types.read_listing(path, "surrogateescape").splitlines()
-    except (OSError, UnicodeDecodeError) as mistake:
-        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     names = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where, words = Where(str(path), number), line.split()
+    for where, line in placed_lines(path):
+        words = line.split()
         if len(words) != 2 and (parts := PAIR.fullmatch(line)):
             words = [parts[1], parts[2]]
         if len(words) != 2:
