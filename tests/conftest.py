@@ -28,7 +28,7 @@ def _folder(variable: str) -> Path:
 
 
 # What pytest without --all leaves out.
-SECOND_TIER = {"slow", "browser", "mpi", "host"}
+SECOND_TIER = {"slow", "browser", "mpi", "host", "full"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,5 +1,6 @@
-"""Every kernel under sanitizers, each of which must see a fault that is planted."""
+"""Kernels under sanitizers, each of which must see a fault that is planted."""
 
+import json
 import os
 import re
 import subprocess
@@ -20,10 +21,13 @@ KERNELS = {
 }
 FORMULAS = {f"formula_{name}" for name in ("map", "sum", "channel_map", "channel_sums", "update")}
 BARRIER = "__syncthreads();"
+PATH = os.pathsep.join((str(TESTS.parent), str(TESTS)))
+SCRIPT = TESTS / "devices/host/every_kernel.py"
+PASSED = json.loads((TESTS / "devices/host/sanitized.json").read_text())
 
 
-def run(sanitizer: str, *fault: str) -> subprocess.CompletedProcess:
-    """Runs the kernels in a process of their own, with the sanitizer's library loaded first."""
+def run(sanitizer: str, *words: str) -> subprocess.CompletedProcess:
+    """Runs kernels in a process of their own, with the sanitizer's library loaded first."""
     name = {"address": "libasan.so", "thread": "libtsan.so"}[sanitizer]
     library = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
     if not Path(library).is_absolute():
@@ -33,13 +37,28 @@ def run(sanitizer: str, *fault: str) -> subprocess.CompletedProcess:
         "LD_PRELOAD": library,
         "ASAN_OPTIONS": "detect_leaks=0",
         "TSAN_OPTIONS": "halt_on_error=1 exitcode=66",
-        "PYTHONPATH": os.pathsep.join((str(TESTS.parent), str(TESTS))),
+        "PYTHONPATH": PATH,
         "OPENBLAS_NUM_THREADS": "1",
     }
-    script = TESTS / "devices/host/every_kernel.py"
-    return subprocess.run([sys.executable, script, *fault], env=environment, capture_output=True, text=True)
+    return subprocess.run([sys.executable, SCRIPT, *words], env=environment, capture_output=True, text=True)
 
 
+@pytest.fixture(scope="module")
+def changed() -> list[str]:
+    """The groups whose kernels are others than those that passed."""
+    words, environment = [sys.executable, SCRIPT, "--digests"], os.environ | {"PYTHONPATH": PATH}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    return [group for group, digest in json.loads(done.stdout).items() if PASSED.get(group) != digest]
+
+
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+def test_changed_kernels(sanitizer, changed):
+    if changed:
+        done = run(sanitizer, ",".join(changed))
+        assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_every_kernel(sanitizer):
     done = run(sanitizer)

@@ -1,14 +1,18 @@
 """Runs every kernel of the stand-in once or more, and prints their names. A process of its own, for sanitizers.
 
-Arguments, if any: the group of kernels to run alone; a kernel, text of its source and what replaces it, as a planted
-fault.
+Arguments, if any: the groups of kernels to run alone, joined by commas; a kernel, text of its source and what replaces
+it, as a planted fault. ``--digests`` runs no kernel: it prints a digest of all that a group's kernels are made of, as
+sanitized.json has them of the groups that passed under both sanitizers.
 """
 
+import hashlib
+import inspect
+import json
 import sys
 from collections.abc import Callable
 
 import numpy as np
-from devices.host.backend import SANITIZER, HostBackend, encoded
+from devices.host.backend import HERE, SANITIZER, HostBackend, encoded
 
 from caffelite.devices import Window, detection_ops, ops
 from caffelite.devices.cuda import GPU, formula_kernels, kernels
@@ -42,6 +46,23 @@ class Recording(HostBackend):
             launch(grid, block, args)
 
         return run
+
+
+class Unlaunched(HostBackend):
+    """Launches nothing; ``sources``, ``calls``: of the kernels that would have run."""
+
+    def __init__(self):
+        super().__init__()
+        self.sources: set[str] = set()
+        self.calls: list[str] = []
+
+    def kernel(self, source: str, name: str) -> Callable:
+        def launch(grid, block, args) -> None:
+            self.sources.add(source)
+            values = [(a.shape, a.dtype.name) if np.ndim(a) else (type(a).__name__, str(a)) for a in args]
+            self.calls.append(f"{name} {grid} {block} {values}")
+
+        return launch
 
 
 class Runs:
@@ -246,11 +267,25 @@ class Runs:
 GROUPS = [name for name in vars(Runs) if name not in ("put", "normal", "index") and not name.startswith("_")]
 
 
+def run(group: str, backend: HostBackend) -> None:
+    getattr(Runs(GPU(0, "float32", backend, "fp32")), group)()
+
+
+def digest(group: str) -> str:
+    run(group, backend := Unlaunched())
+    texts = (HERE / "cuda_host.h").read_text(), inspect.getsource(getattr(Runs, group))
+    texts += *sorted(backend.sources), *backend.calls
+    return hashlib.blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
+
+
 def main(words: list[str]) -> None:
-    group, *fault = words or [""]
+    if words == ["--digests"]:
+        print(json.dumps({group: digest(group) for group in GROUPS}, indent=2))
+        return
+    groups, *fault = words or [",".join(GROUPS)]
     backend = Recording(tuple(fault) or None)
-    for name in [group] if group else GROUPS:
-        getattr(Runs(GPU(0, "float32", backend, "fp32")), name)()
+    for group in groups.split(","):
+        run(group, backend)
     print(*sorted(backend.ran))
 
 
