@@ -1,8 +1,9 @@
-"""Progress bars, which also report to the folder of the job that this process is."""
+"""Durations as text, and progress bars, which also report to the folder of the job that this process is."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -35,6 +36,16 @@ def bar(total: int | None, *, name: str | None = None, unit: str = "it", shown: 
     visible = shown and sys.stderr is not None and sys.stderr.isatty()
     bar = tqdm(desc=name, total=total, unit=unit, file=sys.stderr, disable=not visible, **options)
     return ReportingBar(bar, _file, name or "", unit.strip(), total) if _file else bar
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as 12.3s, 4m05s or 2h03m; empty for None and for what is not finite."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 class ReportingBar:

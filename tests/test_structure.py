@@ -46,7 +46,7 @@ ARROWS = {
     "fork": LANGUAGE + "prototxt weights devices layers",
     "parallel": "errors system devices",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",
-    "training": LANGUAGE + "stored prototxt weights devices detection layers net fork parallel data",
+    "training": LANGUAGE + "progress stored prototxt weights devices detection layers net fork parallel data",
     "inspection": LANGUAGE + "user_modules prototxt charts devices layers net fork parallel data training",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE
@@ -63,7 +63,7 @@ ARROWS = {
     "selftest": LANGUAGE + "__version__ stored prototxt weights devices net data training runs",
     "scaffold": LANGUAGE + "prototxt weights devices layers net data training inspection zoo deploy",
     "serve": LANGUAGE
-    + "__version__ stored user_modules prototxt weights devices layers net data training inspection zoo runs "
+    + "__version__ progress stored user_modules prototxt weights devices layers net data training inspection zoo runs "
     "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
     + "__version__ progress spreadsheet user_modules prototxt weights devices detection layers net fork parallel data "

@@ -71,7 +71,10 @@ class _Test(click.ParamType):
 @click.option("--memory", metavar="SIZE", help="Memory for the run, as in 8G. Default: what the device has free.")
 @options.gpu
 @click.option("--force", is_flag=True, help="Replace the project's files in NAME.")
-def new(name, data, memory, gpu, **choices) -> None:
+@click.option(
+    "--time/--no_time", "timed", default=True, help="Time a few iterations, and say how long training will take."
+)
+def new(name, data, memory, gpu, timed, **choices) -> None:
     """Starts a project: writes the folder NAME with net, solver, labels, deploy net and a README for your images, with
     a reason for every choice. Then: caffelite train -solver NAME/solver.prototxt.
 
@@ -113,11 +116,27 @@ def new(name, data, memory, gpu, **choices) -> None:
     say(f"Wrote {', '.join(path.name for path in project.paths)} in {project.folder}.")
     for finding in project.findings:
         say(f"caffelite check: {finding.kind}: {finding.error}")
+    if timed and not any(finding.kind == "mistake" for finding in project.findings):
+        say(_expected_time(project.folder, gpu))
     say("Next:")
     for command, what in project.commands:
         say(f"  {command}  # {what}")
     if any(finding.kind == "mistake" for finding in project.findings):
         raise CaffeliteError("the project has mistakes", remedy="correct them in its files")
+
+
+def _expected_time(folder: Path, gpu: str | None) -> str:
+    """How long training will take, by a few iterations."""
+    from ..file_names import SOLVER
+    from ..progress import duration
+    from ..runs.config import RunConfig
+    from ..runs.trial import time_iterations
+
+    speed = time_iterations(RunConfig(str(folder / SOLVER), gpus=gpu))
+    whole = duration(speed.seconds * speed.iterations)
+    each = f"{speed.seconds * 1000:.3g} ms" if speed.seconds < 1 else f"{speed.seconds:.3g} s"
+    end = "Ctrl-C ends training earlier and leaves the best weights so far."
+    return f"Time: about {whole} for {speed.iterations} iterations of {each}, and the tests. {end}"
 
 
 def _write_layer(name: str, force: bool) -> None:

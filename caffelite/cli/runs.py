@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..runs import registry
+from ..progress import duration
 from . import options
 from .output import say
 
@@ -90,7 +90,7 @@ def list_text(runs: Sequence[RunSummary]) -> str:
     rows = []
     for run in runs:
         scores = map(score_text, (*(run.scores.get(name) for name in names), run.loss))
-        times = registry.duration(run.seconds), run.status.started[:16].replace("T", " ")
+        times = duration(run.seconds), run.status.started[:16].replace("T", " ")
         tags = [", ".join(run.notes.tags)] * tagged
         rows.append([run.name, run.status.label, run.net, _iterations(run), *scores, *times, *tags])
     head += ["started", *["tags"] * tagged]
@@ -105,7 +105,7 @@ def comparison_text(compared: Comparison) -> str:
     lines += [[each.field, *each.values] for each in compared.fields]
     lines += [["state", *(run.status.label for run in runs)], ["iteration", *map(_iterations, runs)]]
     lines += [[name, *(score_text(run.scores.get(name)) for run in runs)] for name in names]
-    lines += [["time", *(registry.duration(run.seconds) for run in runs)]]
+    lines += [["time", *(duration(run.seconds) for run in runs)]]
     if not compared.fields:
         lines[1:1] = [["no field differs", *[""] * len(runs)]]
     if len(runs) > WIDE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import os
 import time
 from collections.abc import Collection, Iterator
@@ -133,16 +132,6 @@ def label(state: str, reason: str = "") -> str:
     if state == STOPPED and reason == PAUSED:
         return reason
     return CRASHED if state == KILLED and reason != ON_REQUEST else state
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as 12.3s, 4m05s or 2h03m; empty for None and for what is not finite."""
-    if seconds is None or not math.isfinite(seconds):
-        return ""
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 def read(folder: str | Path) -> RunStatus:

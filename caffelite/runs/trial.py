@@ -50,6 +50,33 @@ def train_two_iterations(config: RunConfig, batch: int, gpu_ids: list[int]) -> N
         trainer.step(2)
 
 
+TIMED = 3.0  # seconds in which iterations are timed, after the first one, which compiles
+
+
+@dataclass(frozen=True)
+class Speed:
+    """seconds: the median time of an iteration. iterations: of the whole run."""
+
+    seconds: float
+    iterations: int
+
+
+def time_iterations(config: RunConfig) -> Speed:
+    """Trains a few iterations of a solver and times them, without tests and snapshots. Errors: what training raises."""
+    document = read_solver(config)
+    dev = open_device(config.gpus, document.message)
+    with closing(open_trainer(config, _plain(document), dev)) as trainer:
+        load_initial_weights(trainer, config)
+        trainer.step(1)
+        times: list[float] = []
+        while not times or sum(times) < TIMED:
+            started = time.perf_counter()
+            trainer.step(1)
+            times.append(time.perf_counter() - started)
+        whole, _ = epochs.resolve(document.message, document.locate, trainer.epoch)
+        return Speed(statistics.median(times), whole.max_iter)
+
+
 def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> RangeTest:
     """Trains at rates that rise from ``low`` to ``high``, and returns rates and losses."""
     document = read_solver(config)

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from .. import __version__, inputs
 from ..errors import CaffeliteError, printable
+from ..progress import duration
 from ..runs import registry
 from ..runs.limits import Outside
 from ..stored import finite
@@ -81,7 +82,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    templates.filters |= {each.__name__: each for each in (embedded, score, registry.duration, size, label)}
+    templates.filters |= {each.__name__: each for each in (embedded, score, duration, size, label)}
     return templates
 
 

@@ -29,6 +29,7 @@ from .hooks.hook import Hook, Hooks, LossReports
 from .hooks.nan_recovery import NanRecovery
 from .hooks.snapshots import Snapshots
 from .hooks.testing import Testing
+from .hooks.time_left import TimeLeft
 from .iteration import Iteration
 from .nets import NetSpec
 from .opening import open_graph
@@ -227,7 +228,7 @@ class _Plan:
             order.append(ClippingReports(iteration.updater.clipping, p.clip_gradients, self.dev.traits.synchronous))
         order += debug_info[-1:]
         if not self.comm.rank:
-            order.append(Hints(p, net, self.tests, iteration.updater, division))
+            order += [Hints(p, net, self.tests, iteration.updater, division), TimeLeft(p.max_iter)]
         hooks.extend(*order, snapshots)
         return Trainer(
             p=p,

@@ -13,6 +13,7 @@ from caffelite.training import Requests
 from caffelite.training.hooks.display import ClippingReports, PlateauReports
 from caffelite.training.hooks.hook import EVENTS, Hook, Hooks, LossReports
 from caffelite.training.hooks.snapshots import Snapshots
+from caffelite.training.hooks.time_left import TimeLeft
 from caffelite.training.optim import rates
 from caffelite.training.requests import Agreement
 from caffelite.training.state import IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
@@ -177,3 +178,18 @@ def test_an_iteration_start_is_restored(device):
     device.fill(carried, 5)
     start.restore()
     assert source.position == 7 and not device.download(carried).any()
+
+
+def test_the_time_left_is_that_of_the_speed_so_far(state, caplog):
+    """The first iteration, which compiles, takes 100 s; the others take 2 s each. A test of 30 s slows the run down."""
+    moments = [100.0 + 2 * i + (30 if i >= 10 else 0) for i in range(200)]
+    clock = iter(moments)
+    hook = TimeLeft(200, lambda: next(clock))
+    hook.started(state)
+    with caplog.at_level(logging.INFO, "caffelite"):
+        for iteration in range(1, 201):
+            state.iteration = iteration
+            hook.after_iteration(state)
+    assert caplog.messages[0] == "Iteration 6 of 200: 6m28s left"
+    assert caplog.messages[1] == "Iteration 11 of 200: 15m45s left"
+    assert len(caplog.messages) < 7 and caplog.messages[-1].endswith("s left")

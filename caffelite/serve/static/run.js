@@ -64,7 +64,7 @@ function duration(seconds) {
   return `${Math.floor(minutes / 60)}h${two(minutes % 60)}m`;
 }
 
-/** The time so far and the time left, at the pace of the rows: again at each iteration. */
+/** The time so far and the time left, at the pace between the first row and the last: the first iteration compiles. */
 function showTime(series) {
   if (series.state.state !== "running") {
     byId("left").textContent = "";
@@ -72,10 +72,11 @@ function showTime(series) {
   }
   const last = series.rows.reduce((found, row) => (row.seconds > (found?.seconds ?? 0) ? row : found), null);
   if (!last?.iteration || byId("progress").max < 2) return;
-  const pace = last.seconds / last.iteration;
+  const first = series.rows.find((row) => row.seconds > 0 && row.iteration < last.iteration) ?? { seconds: 0, iteration: 0 };
+  const pace = (last.seconds - first.seconds) / (last.iteration - first.iteration);
   const left = Math.max(0, byId("progress").max - series.count) * pace;
   byId("left").textContent = ` · ${duration(left)} left`;
-  byId("time").textContent = duration(Math.max(last.seconds, series.count * pace));
+  byId("time").textContent = duration(last.seconds + Math.max(0, series.count - last.iteration) * pace);
 }
 
 function showIteration(iteration) {
