@@ -7,6 +7,8 @@ somebody else's job.
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -105,6 +107,15 @@ class Fork:
         else:
             REGISTRY.add(name, kind)
         self._added.append(kind)
+
+    @contextmanager
+    def reading(self, mode: str) -> Iterator[None]:
+        """Within it nets are read with other layers for the fork's code."""
+        before, foreign.current = foreign.current, ForkText(self.schema, self, self.name, mode)
+        try:
+            yield
+        finally:
+            foreign.current = before
 
     def leave(self) -> None:
         """Takes the types out of the registry."""

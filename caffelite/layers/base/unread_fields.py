@@ -18,6 +18,8 @@ def without_effect(layer: Layer) -> Iterator[CaffeliteError]:
     """For each message, and each field of loss_param, that a layer of this package does not read: what it is, and as
     the remedy where it belongs. Of its own message, fields that another type reads in its place."""
     spec = layer.spec
+    if spec.HasField("fork"):
+        return
     yield from _of_own_message(layer)
     messages = [(field.name, value) for field, value in spec.ListFields() if field.name.endswith("_param")]
     if not any(name != layer.field for name, _ in messages) or not of_this_package(type(layer)):
