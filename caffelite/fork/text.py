@@ -184,7 +184,7 @@ class ForkText:
     def _harmless(self, left: Leftover) -> bool:
         """Whether a value that has no counterpart changes nothing."""
         names = {left.field.name, left.path[-1]}
-        if names & (forks.HARMLESS | forks.ROUNDS):
+        if names & (forks.harmless() | forks.ROUNDS):
             return True
         return not repeated(left.field) and not left.field.message_type and left.value == left.field.default_value
 

@@ -19,8 +19,6 @@ message BlobShape { repeated int64 dim = 9 [packed = true]; }
 message SolverState { optional string learned_net = 1; optional int32 iter = 2; repeated BlobProto history = 9; }
 """
 
-pytest.importorskip("caffelite.fork.tree")
-
 
 @pytest.fixture(autouse=True)
 def no_fork():

@@ -12,8 +12,6 @@ HEAD = 'layer { name: "d" type: "DummyData" top: "x" dummy_data_param { shape { 
 RATE = "param { lr_mult: 3 } }"
 LOSS = 'layer { name: "l" type: "ScaledLoss" bottom: "x" top: "s" scaled_loss_param { form: ROUND sizes: [1, 2] } }\n'
 
-pytest.importorskip("caffelite.fork.tree")
-
 
 @pytest.fixture(autouse=True)
 def no_fork():

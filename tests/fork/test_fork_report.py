@@ -9,7 +9,6 @@ from forks import make
 from caffelite.cli import caffelite
 from caffelite.fork import history, option
 
-pytest.importorskip("caffelite.fork.tree")
 RELU = "/* a comment */ void  relu( ) { }"
 
 
