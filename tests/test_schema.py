@@ -2,17 +2,22 @@
 
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 
 import compile_schema
 import pytest
+import schema_forks
 from google.protobuf import descriptor_pb2
-from schema_forks import FORK_VALUES, FORKS, NEW_ENUMS, OWN, OWN_MESSAGES, OWN_VALUES, UNLISTED
+from schema_forks import FORK_VALUES, NEW_ENUMS, OWN, OWN_MESSAGES, OWN_VALUES, UNLISTED, of_forks
 from schema_sentinels import SENTINELS
 
 from caffelite import caffelite_pb2 as pb
 
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
+FILES = sorted((Path(__file__).parent / "families").glob("*/schema.py"))
+TABLES = [schema_forks, *(import_module(f"families.{path.parent.name}.schema") for path in FILES)]
+ADDED = compile_schema.of_families()
 Kind = descriptor_pb2.FieldDescriptorProto
 
 
@@ -131,19 +136,25 @@ def test_old_layer_types_keep_their_numbers():
     assert (old.CONVOLUTION, old.SOFTMAX_LOSS, old.DECONVOLUTION) == (4, 21, 39)
 
 
+def of_no_family(name: str) -> bool:
+    return name not in ADDED and name.split(".")[0] not in ADDED
+
+
 def test_numbers_from_8000_are_ours_alone():
-    high = {name for name, field in fields(committed()).items() if field.number >= 8000}
-    assert high == OWN | {name for name, (_, number) in FORKS.items() if number >= 8000}
+    high = {name for name, field in fields(committed()).items() if field.number >= 8000 and of_no_family(name)}
+    assert high == OWN | {name for name, (_, number) in of_forks(schema_forks).items() if number >= 8000}
 
 
-def test_fields_of_forks_have_their_numbers():
-    numbers = {name: number for name, (_, number) in FORKS.items()} | UNLISTED
+@pytest.mark.parametrize("tables", TABLES, ids=lambda module: module.__name__)
+def test_fields_of_forks_have_their_numbers(tables):
+    numbers = {name: number for name, (_, number) in of_forks(tables).items()} | getattr(tables, "UNLISTED", {})
     listed = fields(committed())
     assert {name: listed[name].number for name in numbers} == numbers
 
 
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
-def test_fields_of_forks_are_theirs():
+@pytest.mark.parametrize("tables", TABLES, ids=lambda module: module.__name__)
+def test_fields_of_forks_are_theirs(tables):
     """Type, label and default are the fork's, and its number too where that clashes with nobody's."""
     lists = {
         fork: json.loads((Path(SCHEMA).parent / f"{fork}_extra.json").read_text())["messages"]
@@ -151,7 +162,7 @@ def test_fields_of_forks_are_theirs():
     }
     everyone = [json.loads(Path(SCHEMA).read_text())["messages"], *lists.values()]
     actual = fields(committed())
-    for name, (fork, number) in FORKS.items():
+    for name, (fork, number) in of_forks(tables).items():
         message, field = name.split(".")
         theirs = lists[fork][message][field]
         default = theirs.get("default", "")
@@ -171,8 +182,9 @@ def test_fields_of_forks_are_theirs():
 def test_every_name_number_type_and_default_is_caffes():
     caffe = json.loads(Path(SCHEMA).read_text())
     file = committed()
-    of_forks = {name.split(".")[0] for name in FORKS} - set(caffe["messages"])
-    assert {m.name for m in file.message_type} - set(OWN_MESSAGES) - of_forks == set(caffe["messages"])
+    forks = of_forks(schema_forks)
+    added = {name.split(".")[0] for name in forks} - set(caffe["messages"])
+    assert {m.name for m in file.message_type} - ADDED - set(OWN_MESSAGES) - added == set(caffe["messages"])
     expected = {
         f"{message}.{name}": (
             f["number"],
@@ -186,11 +198,12 @@ def test_every_name_number_type_and_default_is_caffes():
     actual = {
         name: described(f)
         for name, f in fields(file).items()
-        if name not in {*OWN, *FORKS, *UNLISTED} and name.split(".")[0] not in OWN_MESSAGES
+        if of_no_family(name) and name not in {*OWN, *forks, *UNLISTED} and name.split(".")[0] not in OWN_MESSAGES
     }
     assert actual == expected
     enums = {enum.name: enum for enum in file.enum_type}
-    enums |= {f"{message.name}.{enum.name}": enum for message in file.message_type for enum in message.enum_type}
+    core = [message for message in file.message_type if message.name not in ADDED]
+    enums |= {f"{message.name}.{enum.name}": enum for message in core for enum in message.enum_type}
     expected = {
         name: values | FORK_VALUES.get(name, {}) | OWN_VALUES.get(name, {}) for name, values in caffe["enums"].items()
     } | NEW_ENUMS

@@ -78,6 +78,20 @@ def joined(root: Path = ROOT) -> list[Line]:
     return complete
 
 
+def of_families(root: Path = ROOT) -> set[str]:
+    """What families add to the schema: their messages and enums, and ``Message.field`` of fields of other messages."""
+    names = set()
+    for path in sources(root)[1:]:
+        extended = None
+        for text in path.read_text().splitlines():
+            if match := re.match(r"(message|enum|extend) (\w+) \{$", text):
+                extended = match[2] if match[1] == "extend" else None
+                names |= set() if extended else {match[2]}
+            elif extended and (match := re.match(r"  (?:optional|repeated|required) \S+ (\w+) =", text)):
+                names.add(f"{extended}.{match[1]}")
+    return names
+
+
 def run_compiler(folder: Path, *options: str, root: Path = ROOT) -> None:
     """Runs protoc on the joined schema, written to a folder as caffelite.proto. Errors name the file as written."""
     lines = joined(root)
