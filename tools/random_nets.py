@@ -49,6 +49,7 @@ from net_comparison import (  # noqa: E402
     ways,
     without_onednn,
 )
+from net_contracts import inexact  # noqa: E402
 from net_drawing import DRAWN, RandomNet  # noqa: E402
 from net_training import by_caffe, by_halves, draws_numbers, halves, has_state, train  # noqa: E402
 
@@ -57,14 +58,7 @@ from caffelite.devices.cpu import CPU  # noqa: E402
 from caffelite.training.diagnosis.diagnosis import Diverged  # noqa: E402
 
 # Types whose gradient is not the derivative, as in the programs that they come from
-INEXACT = set(
-    """
-    Quant BinaryConvolution BinaryInnerProduct MarginInnerProduct CenterLoss ChannelScale InnerDistance
-    RegionLoss Yolov3 DetectionLoss DetectionGroupLoss Sparsify GeneralContrastiveLoss CtcLoss CTCLoss
-    WarpCTCLoss GradientScaler MalisLoss MulticlassCrossEntropyLoss SignedSqrt AngleLoss EuclideanLossHeatmap
-    MMDLoss JMMDLoss HashingLoss
-    """.split()
-)
+INEXACT = inexact()
 STEPS = (1e-5, 1e-6)  # of the differences of the loss
 SILENT = 300  # seconds that a rank may compute alone, and compile for it, before the others give it up
 SLOPE = 1e-5  # the difference between slopes that counts, relative to the sum of all terms' sizes
