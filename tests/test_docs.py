@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import make_cli_docs
 import make_layer_docs
+import make_tree_docs
 import pytest
 from click.testing import CliRunner
 
@@ -32,6 +33,28 @@ def test_cli_page_is_current():
 
 def test_layers_page_is_current():
     assert (ROOT / "docs/layers.md").read_text() == make_layer_docs.page(), "run: python tools/make_layer_docs.py"
+
+
+def test_tree_page_is_current():
+    assert (ROOT / "docs/inside/tree.md").read_text() == make_tree_docs.page(), "run: python tools/make_tree_docs.py"
+
+
+def test_every_folder_says_what_it_is_and_every_tool_is_used():
+    lines = make_tree_docs.folders(ROOT / "caffelite")
+    assert len(lines) > 60 and all(len(line.split(maxsplit=1)) == 2 for line in lines)
+    names = [path.stem for path in (ROOT / "tools").glob("*.py")]
+    assert [name for name, users in make_tree_docs.users(names).items() if not users] == []
+
+
+def test_a_tool_that_nothing_names_is_found(tmp_path):
+    for folder in ("docs", "tests", "tools", "caffelite"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "mkdocs.yml").write_text("hooks: [tools/built.py]")
+    (tmp_path / "docs/page.md").write_text("`python tools/measured.py` and a word: unused")
+    (tmp_path / "tools/unused.py").write_text("import measured")
+    names = ["built", "measured", "unused"]
+    expected = [["mkdocs.yml"], ["docs/page.md", "tools/unused.py"], []]
+    assert list(make_tree_docs.users(names, tmp_path).values()) == expected
 
 
 def test_layers_page_has_variants_and_fields():
@@ -204,10 +227,6 @@ def test_folder_list_of_the_readme_is_complete(tracked):
     text = (ROOT / "README.md").read_text()
     top = {name.split("/")[0] + "/" for name in tracked if "/" in name} - {".ci/"}
     assert not [folder for folder in top if f"`{folder}`" not in text]
-    packages = {p.name for p in (ROOT / "caffelite").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
-    packages -= {"__init__.py"}
-    architecture = (ROOT / "docs/inside/architecture.md").read_text()
-    assert not [package for package in packages if f"`{package}" not in architecture]
 
 
 def test_solver_tables_list_what_there_is():

@@ -46,6 +46,7 @@ ARROWS = {
     "fork": LANGUAGE + "prototxt weights devices layers",
     "parallel": "errors system devices",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",
+    "drawn": LANGUAGE + "data",
     "training": LANGUAGE + "progress stored prototxt weights devices detection layers net fork parallel data",
     "inspection": LANGUAGE + "user_modules prototxt charts devices layers net fork parallel data training",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
@@ -67,7 +68,7 @@ ARROWS = {
     "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
     + "__version__ progress spreadsheet user_modules prototxt weights devices detection layers net fork parallel data "
-    "training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
+    "drawn training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
     "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
     "api": LANGUAGE + "user_modules prototxt devices layers net fork training zoo runs deploy pycaffe",
     "__main__": "errors user_modules cli",

@@ -1,5 +1,5 @@
-"""Makes the folder of a net that ships with weights, caffelite/zoo/weights/NAME, of a finished run: weights in float16,
-a deploy net, labels, pictures, the records of the run without paths and log, and a card with the score and digests.
+"""Makes the folder of a net that ships with weights, in caffelite/zoo/weights, of a finished run: weights in float16, a
+deploy net, labels, pictures, the records of the run without paths and log, and a card with the score and digests.
 
 Usage: python tools/ship_weights.py NAME RECIPE RUN WEIGHTS --data TEXT [--labels a,b,c] [--pictures FOLDER]
 in the folder with the data that the net reads. The recipe's net is tested twice, with float32 and with the stored

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from caffelite import caffelite_pb2 as pb, data, prototxt
 from caffelite.cli.dataset import dataset
-from caffelite.data import motions, shapes, words
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices import open_device
 from caffelite.devices.traits import cpu_traits
+from caffelite.drawn import motions, shapes, words
 from caffelite.layers.base.detection_base import DetectionJudge
 from caffelite.net import graph
 from caffelite.net.compile import compile

@@ -26,8 +26,8 @@ def digits(out: Path, force: bool) -> None:
     """
     import numpy as np
 
-    from ...data import glyphs
     from ...data.drafts import together
+    from ...drawn import digits as drawing
 
     names = imaging.free(out, force, "digits_train_lmdb", "digits_test_lmdb")
     try:
@@ -42,7 +42,7 @@ def digits(out: Path, force: bool) -> None:
     # Every fifth image of the list sorted by class: each class gives its fifth to the test set.
     chosen = np.zeros(len(labels), bool)
     chosen[np.argsort(labels, kind="stable")[::5]] = True
-    printed, printed_labels = glyphs.digits(TRAINED - int(np.count_nonzero(~chosen)))
+    printed, printed_labels = drawing.digits(TRAINED - int(np.count_nonzero(~chosen)))
     learned = np.concatenate([images[~chosen], printed])
     learned_labels = np.concatenate([labels[~chosen], printed_labels])
     mixed = np.random.default_rng(0).permutation(TRAINED)
@@ -216,7 +216,7 @@ def shapes(images: int, test_images: int, size: int, seed: int, out: Path, force
 
     Example: caffelite dataset shapes --out data
     """
-    from ...data import shapes as drawing
+    from ...drawn import shapes as drawing
 
     path = out / "shapes"
     drawing.write(path, {"train": images, "test": test_images}, size, seed, force=force)
@@ -237,7 +237,7 @@ def words(lines: int, test_lines: int, seed: int, out: Path, force: bool) -> Non
 
     Example: caffelite dataset words --out data
     """
-    from ...data import words as drawing
+    from ...drawn import words as drawing
 
     imaging.write_drawn(out, "words", drawing.datasets, {"train": lines, "test": test_lines}, seed, force)
 
@@ -257,7 +257,7 @@ def motions(pairs: int, test_pairs: int, seed: int, out: Path, force: bool) -> N
 
     Example: caffelite dataset motions --out data
     """
-    from ...data import motions as drawing
+    from ...drawn import motions as drawing
 
     imaging.write_drawn(out, "motions", drawing.datasets, {"train": pairs, "test": test_pairs}, seed, force)
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from caffelite.data import shapes
+from caffelite.drawn import shapes
 
 
 def stage(number: int, proposals: str, std: str) -> str:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from caffelite.data import shapes
 from caffelite.data.images import encode_png
+from caffelite.drawn import shapes
 
 MAP = """
 layer {{ name: "map{n}" type: "Convolution" bottom: "{below}" top: "map{n}" convolution_param {{ num_output: 6

@@ -5,7 +5,7 @@ A pair is a function of the seed, the split ("train", "test") and its index.
 
 import numpy as np
 
-from .images import opencv
+from ..data.images import opencv
 
 SPLITS = ("train", "test")
 SIDE = 48  # pixels

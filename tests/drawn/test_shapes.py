@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from caffelite.data import shapes
 from caffelite.data.pictures import decode
+from caffelite.drawn import shapes
 from caffelite.errors import CaffeliteError
 
 COUNTS = {"train": 6, "test": 3}

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from .drafts import atomic
-from .images import encode_png, opencv
-from .writers import progress_bar
+from ..data.drafts import atomic
+from ..data.images import encode_png, opencv
+from ..data.writers import progress_bar
 
 CLASSES = ("background", "circle", "square", "triangle", "star", "cross")  # the index is the label, also in masks
 PARTS = ("train", "test")

@@ -7,7 +7,7 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from .images import opencv
+from ..data.images import opencv
 
 SPLITS = ("train", "test")
 LETTERS = ascii_lowercase  # the label of a letter is 1 + its index; 0 fills up

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from caffelite.data import motions, words
+from caffelite.drawn import motions, words
 
 
 @pytest.mark.parametrize("drawing", [words, motions])

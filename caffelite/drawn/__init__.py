@@ -1,0 +1,1 @@
+"""Data sets that are drawn: digits, shapes, words and motions, the same for a seed on every machine."""
