@@ -16,6 +16,7 @@ import pytest
 gc.set_threshold(20_000, 10, 10)
 # Hundreds of processes start; without bytecode on disk each compiles the sources first.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def _folder(variable: str) -> Path:
@@ -65,6 +66,13 @@ def state_folder(tmp_path_factory) -> Path:
     os.environ["CAFFELITE_STATE"] = str(folder := tmp_path_factory.mktemp("state", numbered=True))
     folder.chmod(0o700)
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_wait_for_the_disk() -> Iterator[None]:
+    """No file of a test has to outlive a failure of power: it is written when the system likes."""
+    with mock.patch.object(os, "fsync", lambda file: os.fstat(file) and None):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from turns import one_first
 
 from caffelite import inputs, roots
 from caffelite.data import hdf5_reader
@@ -232,7 +233,7 @@ def test_a_leveldb_is_read_by_open_files(root):
         Records(root / "db")
 
 
-@pytest.mark.parametrize("kind", ["link", "external link", "soft link", "virtual", "external"])
+@pytest.mark.parametrize("kind", one_first(["link", "external link", "soft link", "virtual", "external"]))
 def test_hdf5_files_name_no_others(root, kind):
     outside = root.parent / "outside"
     with h5py.File(outside / "x.h5", "w") as file:

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from foreign import texts
+from turns import one_first
 
 REPRODUCE = ("reproduce", "run_run", "-iterations", 1)
 TRAIN = ("train", "-solver", "solver.prototxt", "-iterations", 1, "-record", "none")
@@ -12,13 +13,15 @@ TRAIN = ("train", "-solver", "solver.prototxt", "-iterations", 1, "-record", "no
 
 @pytest.mark.parametrize(
     ("name", "command"),
-    [
-        ("run_run/run.json", REPRODUCE),
-        ("run_run/run.json", ("runs", "-compare")),
-        ("run_run/run.json", TRAIN),
-        ("run_run/config.json", ("runs", "-compare")),
-        (".run.lock", TRAIN),
-    ],
+    one_first(
+        [
+            ("run_run/run.json", ("runs", "-compare")),
+            ("run_run/run.json", REPRODUCE),
+            ("run_run/run.json", TRAIN),
+            ("run_run/config.json", ("runs", "-compare")),
+            (".run.lock", TRAIN),
+        ]
+    ),
 )
 def test_damaged_records_of_a_run(folder, call, name, command):
     call("train", "-solver", "solver.prototxt", "-iterations", 2)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from turns import one_first
 
 from caffelite import cli
 
@@ -43,7 +44,7 @@ def test_a_recursion_error_is_a_line(call, monkeypatch):
     assert (result.status, result.err) == (2, "caffelite: the input is nested too deeply\n")
 
 
-@pytest.mark.parametrize("opening", ["layer { ", "<", "[", "layer { param { ", "x { "])
+@pytest.mark.parametrize("opening", one_first(["layer { ", "<", "[", "layer { param { ", "x { "]))
 def test_deep_nesting_is_a_mistake(folder, call, opening):
     Path("deep.prototxt").write_text(opening * 1500)
     for command in (("check",), ("summary", "-model"), ("upgrade",), ("train", "-solver")):
@@ -107,7 +108,7 @@ def test_a_disk_that_fails_is_not_called_standard_output(call, monkeypatch, erro
 
 
 @pytest.mark.parametrize(
-    "words", [["check", LENET], ["summary", "-model", LENET], ["explain", "conv2", "-model", LENET]]
+    "words", one_first([["check", LENET], ["summary", "-model", LENET], ["explain", "conv2", "-model", LENET]])
 )
 @pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.slow)])
 def test_a_standard_output_of_another_encoding(words, encoding):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from turns import one_first
 
 from caffelite import user_modules
 from caffelite.data.writers import write_hdf5
@@ -160,7 +161,9 @@ def test_a_command_leaves_no_permission_behind(nets, call):
 PLANTED = "import pathlib\npathlib.Path(__file__).with_name('was_imported').touch()\nraise ImportError('planted')\n"
 
 
-@pytest.mark.parametrize("pythonpath", [None, os.pathsep, "."], ids=["no PYTHONPATH", "an empty entry", "the folder"])
+@pytest.mark.parametrize(
+    "pythonpath", one_first([None, os.pathsep, "."]), ids=["no PYTHONPATH", "an empty entry", "the folder"]
+)
 def test_as_a_module_the_current_folder_is_not_searched(nets, pythonpath, tmp_path):
     """`python -m` and an empty entry of PYTHONPATH put it first; only where PYTHONPATH names it is it meant."""
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | (

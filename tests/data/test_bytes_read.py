@@ -6,6 +6,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from turns import one_first
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import Shard, samples
@@ -79,7 +80,7 @@ def read(sources):
     return epochs, bytes_read() - start
 
 
-@pytest.mark.parametrize("order", ["", "shuffle: true "])
+@pytest.mark.parametrize("order", one_first(["shuffle: true ", ""]))
 @pytest.mark.parametrize("kind, batch", [("an_lmdb", 2), ("an_lmdb_of_small_records", 64), ("a_tar", 2), ("a_list", 2)])
 def test_ranks_together_read_an_epoch_once(kind, batch, order, source, request):
     more = " data_param { prefetch: 1 }" if kind in ("a_tar", "a_list") else ""

@@ -8,6 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from turns import one_first
 
 import caffelite.pycaffe as caffe
 from caffelite import caffelite_pb2 as pb
@@ -164,7 +165,9 @@ def test_program_runs_with_caffe(tmp_path, write):
     assert done.returncode == 2 and "missing.prototxt" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("line", ["print 'x'", "for i in xrange(3): pass", "import cPickle", "{}.has_key(1)"])
+@pytest.mark.parametrize(
+    "line", one_first(["print 'x'", "for i in xrange(3): pass", "import cPickle", "{}.has_key(1)"])
+)
 def test_a_program_of_python_2_is_one_line(write, line):
     path = write(f"import caffe\n{line}\n", "my program.py")
     command = [sys.executable, "-m", "caffelite.pycaffe", path]

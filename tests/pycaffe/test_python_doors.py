@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from turns import one_first
 
 from caffelite import user_modules
 
@@ -78,7 +79,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", one_first(DOORS))
 def test_a_program_s_own_layers_run(door, write, tmp_path):
     """In its own file, by the names that Python has for it; in a file beside it; as a type of CAFFELITE_PYTHON."""
     net = write(NET)

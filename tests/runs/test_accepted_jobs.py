@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 from tiny_project import NET, SOLVER
+from turns import one_first
 
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.overrides import Overrides
@@ -126,7 +127,7 @@ def test_a_job_starts_once(root, scheduler):
     assert not list((state.folder() / "jobs").glob(f"{added.id}*"))
 
 
-@pytest.mark.parametrize("moment", ["before the process", "with the process"])
+@pytest.mark.parametrize("moment", one_first(["with the process", "before the process"]))
 def test_a_job_whose_start_was_killed_has_crashed(root, tmp_path, moment):
     """Its scheduler, and its process if there was one, are killed between the record of the start and the first that
     the process writes; the job is the user's own, it is not started twice, and may be added again."""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from small_runs import NET, make_root, train
 from starlette.testclient import TestClient
+from turns import one_first
 
 from caffelite import roots
 from caffelite.errors import CaffeliteError
@@ -332,7 +333,7 @@ def test_a_snapshot_prefix_outside_names_no_files(site):
     assert answers["/run/file"].status_code == 403 and answers["/try/deploy"].status_code == 403
 
 
-@pytest.mark.parametrize("kind", ["link", "values"])
+@pytest.mark.parametrize("kind", one_first(["link", "values"]))
 def test_a_draft_reads_no_hdf5_of_another_file(site, kind):
     outside = site.parent / "outside"
     with h5py.File(outside / "x.h5", "w") as file:
