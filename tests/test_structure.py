@@ -22,10 +22,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
-LANGUAGE = "errors file_names roots inputs file_types system caffelite_pb2 "
+LANGUAGE = "errors addresses file_names roots inputs file_types system caffelite_pb2 "
 ARROWS = {
     "__version__": "",
     "errors": "",
+    "addresses": "errors",
     "file_names": "",
     "roots": "errors",
     "inputs": "errors roots",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
+from ..addresses import is_address, without_secrets
 from ..errors import CaffeliteError, Locator, closed_on_failure
 from ..inputs import windows_path
 from ..layers import REGISTRY
@@ -14,7 +15,6 @@ from .images import MOST_PIXELS
 from .mixup import MixedSource, mixes
 from .order import BalancedOrder, Order
 from .pipeline import Source
-from .remote_shards import is_remote, without_secrets
 from .samples import DataSource, Samples
 from .transforms import Transform
 
@@ -85,7 +85,7 @@ def source_path(param, locate: Locator) -> Path:
 
 
 def named_path(name: str, field: str, locate: Locator) -> Path:
-    if is_remote(name):
+    if is_address(name):
         remedy = 'pack the images as tar files: source: "https://host/train-{000..099}.tar" of ImageData'
         raise locate.error(f'{field} "{without_secrets(name)}" is an address', field, expected="a path", remedy=remedy)
     path = resolve(name, locate)

@@ -9,7 +9,6 @@ import io
 import json
 import logging
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import stored, system
+from ..addresses import complete, without_secrets
 from ..errors import CaffeliteError, Where
 from ..progress import bar
 
@@ -30,21 +30,6 @@ EXTRA = 'pip install "caffelite[remote]"'
 REFUSED = (401, 403)
 INDEX: dict[str, list[type]] = {"label": [int], "name": [str], "offset": [int], "size": [int]}
 Sample = tuple[int, str, int, int]  # a row of an index: label, name, offset and bytes of an image
-
-
-def is_remote(text: str) -> bool:
-    """Whether a source is an address, not a path."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
-
-
-ADDRESS = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?:[^/\s?#]*@)?(?P<path>[^\s?#\"'<>]*)(?P<query>[?#][^\s\"'<>)]*)?"
-)
-
-
-def without_secrets(text: str) -> str:
-    """Text whose addresses have no user, password, query (as the signature of S3 is) or fragment."""
-    return ADDRESS.sub(lambda found: found["scheme"] + found["path"] + "?…" * bool(found["query"]), text)
 
 
 def _reason(error: BaseException) -> str:
@@ -75,7 +60,7 @@ class RemoteShard:
             raise self._error("its server tells no size", expected="Content-Length")
         self.size: int = info["size"]
         version = next((str(info[key]) for key in ("ETag", "mtime", "LastModified", "modified") if info.get(key)), "")
-        self.name = hashlib.sha256(f"{url}\n{self.size}\n{version}".encode()).hexdigest()[:40]
+        self.name = hashlib.sha256(f"{complete(url)}\n{self.size}\n{version}".encode()).hexdigest()[:40]
 
     def _error(self, what: str, **details: Any) -> CaffeliteError:
         return CaffeliteError(f"cannot read {self.shown}: {what}", **details)
@@ -129,7 +114,7 @@ def _file_system(url: str) -> tuple[Any, str]:
     except ImportError:
         raise CaffeliteError(f"{shown} is read by fsspec, which is not installed", remedy=EXTRA) from None
     try:
-        return fsspec.core.url_to_fs(url)
+        return fsspec.core.url_to_fs(complete(url))
     except ImportError as error:
         raise CaffeliteError(f"{shown}: {_reason(error)}", remedy=EXTRA) from None
     except ValueError as error:

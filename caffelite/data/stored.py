@@ -6,6 +6,7 @@ import os
 import numpy as np
 
 from .. import caffelite_pb2 as pb, inputs
+from ..addresses import is_address
 from ..errors import CaffeliteError, Locator, Where
 from ..layers import REGISTRY
 from ..layers.base.feeding import feeding_type
@@ -40,7 +41,8 @@ def independent(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
         param.ClearField(name)
     for name in PATHS:
         if name in param.DESCRIPTOR.fields_by_name and getattr(param, name):
-            setattr(param, name, os.path.abspath(resolve(getattr(param, name), locate)))
+            text = getattr(param, name)
+            setattr(param, name, text if is_address(text) else os.path.abspath(resolve(text, locate)))
     if field == "image_data_param":
         param.ClearField("new_height")
         param.ClearField("new_width")

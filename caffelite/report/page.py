@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import prototxt
+from ..addresses import hide_secrets
 from ..data import stored
 from ..data.class_names import of_net
 from ..data.drafts import together
@@ -96,7 +97,9 @@ def _data_layer(collector: OutputCollector) -> str | None:
     for node, source in collector.net.graph.sources:
         if source is collector.source:
             with contextlib.suppress(CaffeliteError):
-                return prototxt.write(stored.independent(node.layer.spec, node.layer.locate))
+                spec = stored.independent(node.layer.spec, node.layer.locate)
+                hide_secrets(spec)
+                return prototxt.write(spec)
     return None
 
 

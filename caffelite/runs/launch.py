@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .. import parallel, user_modules
+from ..addresses import without_secrets
 from ..data.repeated import Repeated
 from ..errors import CaffeliteError
 from ..fork import option
@@ -277,7 +278,7 @@ class _Run:
         unfinished = trainer.iteration < trainer.p.max_iter and not trainer.stopped_early
         if unfinished and written and written[-1][0] == trainer.iteration:
             where = ", under mpirun or srun as before" if self._comm.kind == "MPI" else ""
-            log.info("To continue%s: %s", where, self._config.continuation(written[-1][1]))
+            log.info("To continue%s: %s", where, without_secrets(self._config.continuation(written[-1][1])))
 
 
 def _log_start(trainer: Trainer) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import inputs, prototxt, roots
+from ..addresses import without_secrets
 from ..errors import CaffeliteError
 from ..fork import option
 from ..layers.base.detection_base import DetectionJudge
@@ -60,9 +61,9 @@ class Recorder(Hook):
         config: dict[str, object] | None = None,
         log_file: LogFile | None = None,
     ):
-        self.folder, self.command, self.start = folder, list(command), start or {}
+        self.folder, self.command, self.start = folder, [*map(without_secrets, command)], start or {}
         self._trainer = trainer
-        self._config, self._log_file = config, log_file
+        self._config, self._log_file = {k: _shown(v) for k, v in config.items()} if config else config, log_file
         self._metrics: io.TextIOWrapper | None = None
         self._losses: io.BufferedRandom | None = None
         self._lock: FolderLock | None = None
@@ -265,6 +266,13 @@ class Recorder(Hook):
     def _give_up(self, error: OSError) -> None:
         log.warning("%s: %s; training continues without records", self.folder, inputs.reason(error).lower())
         self._metrics = self._losses = None
+
+
+def _shown(value: object) -> object:
+    """A value of a configuration without the secrets of addresses."""
+    if isinstance(value, list | tuple):
+        return [_shown(each) for each in value]
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _outputs(trainer: Trainer) -> list[str]:

@@ -5,6 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb, inputs
+from ..addresses import hide_secrets
 from ..errors import CaffeliteError, Locator
 from ..layers import file_fields, source_messages
 from ..prototxt import resolve
@@ -36,7 +37,7 @@ def data(spec: NetSpec) -> Iterator[Path]:
 
 
 def net(spec: NetSpec) -> pb.NetParameter:
-    """A net with absolute paths of its files."""
+    """A net with absolute paths of its files, and addresses without secrets."""
     copy = deepcopy(spec.message)
     for layer, message, field, path in files(copy, spec.locate):
         try:
@@ -46,6 +47,7 @@ def net(spec: NetSpec) -> pb.NetParameter:
             what, remedy = "the path of a data set is not UTF-8", "rename the file or folder"
             raise CaffeliteError(what, found=shown, remedy=remedy) from None
         setattr(getattr(layer, message), field, str(path) + "/" * getattr(getattr(layer, message), field).endswith("/"))
+    hide_secrets(copy)
     return copy
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb, file_types, inputs
+from ..addresses import hide_secrets
 from ..errors import CaffeliteError, quoted
 from . import hdf5, layout
 from .named import of_same_run
@@ -150,12 +151,21 @@ def net_chunks(
     form = layout.current()
     yield form.net_head(net)
     for spec, blobs in layers:
-        number, body, blob_number = form.layer(spec)
+        number, body, blob_number = form.layer(_bare(spec))
         sizes = (_blob_size(blob, form) for blob in blobs)
         size = len(body) + sum(len(tag_bytes(blob_number, LENGTH) + varint_bytes(each)) + each for each in sizes)
         yield tag_bytes(number, LENGTH) + varint_bytes(size) + body
         for blob in blobs:
             yield from blob_field_chunks(blob_number, blob)
+
+
+def _bare(spec: pb.LayerParameter) -> pb.LayerParameter:
+    """A layer without blobs and without the secrets of addresses."""
+    bare = pb.LayerParameter()
+    bare.CopyFrom(spec)
+    bare.ClearField("blobs")
+    hide_secrets(bare)
+    return bare
 
 
 def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, Sequence[Blob]]]) -> bytes:

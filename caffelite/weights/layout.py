@@ -17,11 +17,8 @@ class Layout:
         return pb.NetParameter(name=net.name).SerializeToString()
 
     def layer(self, spec: pb.LayerParameter) -> tuple[int, bytes, int]:
-        """The field of NetParameter for a layer, the layer without blobs, and its field for blobs."""
-        bare = pb.LayerParameter()
-        bare.CopyFrom(spec)
-        bare.ClearField("blobs")
-        return 100, bare.SerializeToString(), 7
+        """The field of NetParameter for a layer, the layer, which has no blobs, and its field for blobs."""
+        return 100, spec.SerializeToString(), 7
 
     def shape(self, shape: tuple[int, ...]) -> bytes:
         """The field or fields of BlobProto with the shape."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from local_http import served
 
-from caffelite import caffelite_pb2 as pb, data
+from caffelite import addresses, caffelite_pb2 as pb, cli, data
 from caffelite.data import remote_shards
 from caffelite.data.images import encode_png
 from caffelite.errors import NOWHERE, CaffeliteError
@@ -176,7 +176,7 @@ def test_secrets_of_an_address_are_in_no_message(server, faults, caplog, capfd):
     caplog.set_level("DEBUG", "caffelite")
     server.faults = faults
     source = server.pattern.replace("http://", "http://me:hunter2@") + "?X-Amz-Signature=hunter2&x=1"
-    with pytest.raises(CaffeliteError, match=r"http://127\.0\.0\.1:\d+/train-00\d\.tar") as error:
+    with pytest.raises(CaffeliteError, match=r"http://…@127\.0\.0\.1:\d+/train-00\d\.tar") as error:
         labels(source)
     assert "hunter2" not in str(error.value) + caplog.text + "".join(capfd.readouterr())
 
@@ -184,14 +184,65 @@ def test_secrets_of_an_address_are_in_no_message(server, faults, caplog, capfd):
 @pytest.mark.parametrize(
     "text, shown",
     [
-        ("s3://key:se@cret@bucket/a.tar", "s3://bucket/a.tar"),
-        ("404, url='https://h/a.tar?sig=x%20y#z')", "404, url='https://h/a.tar?…')"),
+        ("s3://key:se@cret@bucket/a.tar", "s3://…@bucket/a.tar"),
+        ("404, url='https://h/a.tar?sig=x%20y#z')", "404, url='https://h/a.tar?sig=…')"),
+        ("https://h/a.tar?v=${VERSION}&sig=x&token", "https://h/a.tar?v=${VERSION}&sig=…&…"),
+        ("https://${U}:${P}@h/{00..11}.tar", "https://${U}:${P}@h/{00..11}.tar"),
+        ("https://${U}:secret@h/a.tar", "https://…@h/a.tar"),
         ("https://h/a@b.tar", "https://h/a@b.tar"),
         ("no address: a@b?c", "no address: a@b?c"),
     ],
 )
 def test_addresses_without_secrets(text, shown):
-    assert remote_shards.without_secrets(text) == shown
+    assert addresses.without_secrets(text) == shown
+
+
+def test_a_net_names_secrets_by_the_environment(server, monkeypatch):
+    source = server.pattern.replace("http://", "http://${SHARD_USER}:${SHARD_PASSWORD}@")
+    with pytest.raises(CaffeliteError, match="the environment has no SHARD_USER; set it"):
+        labels(source)
+    monkeypatch.setenv("SHARD_USER", "me")
+    monkeypatch.setenv("SHARD_PASSWORD", "hunter2")
+    assert labels(source) == [*range(30)]
+    with pytest.raises(CaffeliteError, match=r"the secret of .* is missing; run files keep no secrets"):
+        labels(server.pattern.replace("http://", "http://…@"))
+
+
+def command(*words: str) -> int:
+    """The exit status of a command, run in this process."""
+    try:
+        cli.main(list(words))
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_run_folders_snapshots_and_reports_have_no_secrets(server, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    source = server.pattern.replace("http://", "http://me:hunter2@")
+    net = f"""
+    layer {{ name: "d" type: "ImageData" top: "d" top: "label"
+      image_data_param {{ source: "{source}" batch_size: 5 is_color: false }} }}
+    layer {{ name: "ip" type: "InnerProduct" bottom: "d" top: "ip" inner_product_param {{ num_output: 30 }} }}
+    layer {{ name: "l" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" }}"""
+    (tmp_path / "net.prototxt").write_text(net)
+    (tmp_path / "s.prototxt").write_text(
+        'net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 4 snapshot: 2 snapshot_prefix: "out/s" '
+        "test_iter: 6 test_interval: 4"
+    )
+    override = f"d.image_data_param.source={source}"
+    assert command("train", "-solver", "s.prototxt", "-set", override) == 0
+    assert command("train", "-solver", "s.prototxt", "-snapshot", "out/s_iter_2.solverstate") == 0
+    weights = ["-weights", "out/s_iter_4.caffemodel"]
+    assert command("test", "-model", "net.prototxt", *weights, "-iterations", "2", "-report", "out/report") == 0
+    for words in (["check"], ["summary"], ["draw"], ["explain", "d"]):
+        command(*words, "-model", "net.prototxt")
+    assert "hunter2" not in "".join(capfd.readouterr())
+    written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert [str(path) for path in written if b"hunter2" in path.read_bytes()] == []
+    result = command("reproduce", "out/s_run")
+    assert result == 2 and "run files keep no secrets" in capfd.readouterr().err
 
 
 def test_the_cache_is_bounded(server, own_cache, monkeypatch):

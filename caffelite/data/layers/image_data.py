@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ... import caffelite_pb2 as pb
+from ...addresses import is_address
 from ...errors import CaffeliteError, Locator, Where
 from ...layers.base.layer import register
 from ...layers.data import Feed
@@ -24,7 +25,7 @@ from ..opening import (
 )
 from ..pictures import Decoder
 from ..pipeline import Source
-from ..remote_shards import RemoteShard, ShardCache, is_remote
+from ..remote_shards import RemoteShard, ShardCache
 from ..samples import Samples
 
 REQUESTS = 8  # at a time, for the sizes of shards at addresses
@@ -33,7 +34,7 @@ REQUESTS = 8  # at a time, for the sizes of shards at addresses
 def _archives(pattern: str, where: Where) -> list[Path] | list[str]:
     """The tar files that a source names, or their addresses."""
     try:
-        if is_remote(pattern):
+        if is_address(pattern):
             return expanded(pattern)
         return [path for path in shards(pattern) if path.suffix == ".tar"]
     except CaffeliteError as mistake:
@@ -67,7 +68,7 @@ class ImageData(Feed):
         archives = _archives(param.source, at("source")) if ".tar" in param.source else []
 
         def samples() -> Samples:
-            if is_remote(param.source):
+            if is_address(param.source):
                 cache = ShardCache()
                 with ThreadPoolExecutor(REQUESTS) as pool:
                     remote = list(pool.map(RemoteShard, map(str, archives)))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb, prototxt, roots
+from ...addresses import hide_secrets
 from ...errors import CaffeliteError, quoted
 from ...layers.base.facets import Described
 from ...net.graph import Node
@@ -302,6 +303,7 @@ class Diagnosis:
             net = pb.NetParameter()
             net.CopyFrom(self._net.graph.message)
             net.state.CopyFrom(self._net_state)
+            hide_secrets(net)
             for name, message in ((NET, net), (SOLVER, self._p)):
                 roots.write(folder / name, prototxt.write(message))
             with open(folder / BATCH, "wb", opener=roots.open) as file:
