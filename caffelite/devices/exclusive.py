@@ -1,8 +1,7 @@
 """Who may use a device: one thread at a time, of the process that opened it."""
 
+import _thread
 import os
-import threading
-from types import TracebackType
 
 from ..errors import CaffeliteError
 
@@ -18,7 +17,10 @@ class Forked(CaffeliteError):
 
 
 def _after_fork() -> None:
-    _Process.forked |= _Process.opened
+    if _Process.opened:
+        _Process.forked = True
+        for name in ("acquire", "__enter__"):
+            setattr(DeviceLock, name, _refuse)
 
 
 if hasattr(os, "register_at_fork"):
@@ -36,28 +38,15 @@ def check_process() -> None:
         )
 
 
-class DeviceLock:
-    """Held by the thread that uses a device; the same thread may take it again. Errors: in a process forked from one
-    that had opened a device."""
+class DeviceLock(_thread.RLock):
+    """Held by the thread that uses a device; the same thread may take it again. Taking it is the lock's own code in C,
+    since a pass of a small net takes some ten microseconds. Errors: in a process forked from one that had opened a
+    device."""
 
     def __init__(self) -> None:
         check_process()
         _Process.opened = True
-        self._lock = threading.RLock()
 
-    def acquire(self, blocking: bool = True) -> bool:
-        """Whether the lock is this thread's now; False only where it is another's and ``blocking`` is False."""
-        if _Process.forked:
-            check_process()
-        return self._lock.acquire(blocking)
 
-    def release(self) -> None:
-        self._lock.release()
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
+def _refuse(self: DeviceLock, *arguments: object) -> None:
+    check_process()

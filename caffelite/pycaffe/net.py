@@ -51,6 +51,7 @@ class NetStructure:
 
     def _adopt(self, net: nets.Net, copies: Copies | None = None) -> None:
         self._net, self._copies, self.iteration = net, copies or Copies(net.dev), 0
+        self.lock, self._has_inputs = net.dev.lock, bool(net.graph.inputs)
         self._owned = copies is None
         if self._owned:
             weakref.finalize(self, net.close)
@@ -263,11 +264,15 @@ class Net(NetStructure, InThreads):
         are given, so that they stay when another thread runs the net. Errors: arrays for other blobs than the inputs;
         another batch size; without kwargs, a pass of another thread at the same time.
         """
-        self._lock_pass(bool(kwargs) or not self.inputs)
+        lock = self.lock
+        if not lock.acquire(bool(kwargs) or not self._has_inputs):
+            self._wait_for_pass()
+        self._passes_running += 1
         try:
             return self._forward_named(blobs, start, end, kwargs)
         finally:
-            self._unlock_pass()
+            self._passes_running -= 1
+            lock.release()
 
     def _forward_named(
         self, blobs: Sequence[str] | None, start: str | None, end: str | None, kwargs: Mapping[str, np.ndarray]
@@ -335,11 +340,15 @@ class Net(NetStructure, InThreads):
         has. Returns arrays by name, not copies. Errors: gradients of other blobs than the outputs; a pass of another
         thread at the same time.
         """
-        self._lock_pass(False)
+        lock = self.lock
+        if not lock.acquire(False):
+            self._wait_for_pass()
+        self._passes_running += 1
         try:
             return self._backward_named(diffs, start, end, kwargs)
         finally:
-            self._unlock_pass()
+            self._passes_running -= 1
+            lock.release()
 
     def _backward_named(
         self, diffs: Sequence[str] | None, start: str | None, end: str | None, kwargs: Mapping[str, np.ndarray]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from ..devices.exclusive import DeviceLock, Forked
 from ..errors import CaffeliteError
-from ..net.net import Net
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -29,9 +28,10 @@ def locked(
 
 
 class InThreads:
-    """The lock of a net, and what a net says that cannot be used here."""
+    """The lock of a net, and what a net says that cannot be used here. lock: what a thread holds while it uses the net,
+    ``with net.lock: ...``; each call takes it by itself."""
 
-    _net: Net
+    lock: DeviceLock
     _passes_running = 0
     _unusable: Forked | None = None  # why the net could not be opened
 
@@ -47,24 +47,13 @@ class InThreads:
                 raise error
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
-    @property
-    def lock(self) -> DeviceLock:
-        """What a thread holds while it uses the net: ``with net.lock: ...``. Each call takes it by itself."""
-        return self._net.dev.lock
-
-    def _lock_pass(self, own_inputs: bool) -> None:
-        """Takes the lock for a pass. own_inputs: False where the pass reads what was written into blobs before.
-        Errors: another thread's pass runs over these blobs."""
-        if not self.lock.acquire(own_inputs):
-            if self._passes_running:
-                raise CaffeliteError(
-                    "two threads run this net at once, and its blobs are the same for both",
-                    remedy="hold its lock from writing the inputs to reading the outputs (with net.lock: ...), or pass "
-                    "arrays, forward(data=images), which return the call's own outputs",
-                )
-            self.lock.acquire()
-        self._passes_running += 1
-
-    def _unlock_pass(self) -> None:
-        self._passes_running -= 1
-        self.lock.release()
+    def _wait_for_pass(self) -> None:
+        """Takes the lock, which another thread has, for a pass that reads what was written into blobs before. Errors:
+        that thread's pass runs over these blobs."""
+        if self._passes_running:
+            raise CaffeliteError(
+                "two threads run this net at once, and its blobs are the same for both",
+                remedy="hold its lock from writing the inputs to reading the outputs (with net.lock: ...), or pass "
+                "arrays, forward(data=images), which return the call's own outputs",
+            )
+        self.lock.acquire()
