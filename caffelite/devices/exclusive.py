@@ -38,7 +38,7 @@ def check_process() -> None:
         )
 
 
-class DeviceLock(_thread.RLock):
+class DeviceLock(_thread.RLock):  # type: ignore[misc]  # final in the stubs alone
     """Held by the thread that uses a device; the same thread may take it again. Taking it is the lock's own code in C,
     since a pass of a small net takes some ten microseconds. Errors: in a process forked from one that had opened a
     device."""
