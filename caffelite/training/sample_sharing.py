@@ -23,10 +23,10 @@ def share_batch(graph: Graph, shares: SampleShares) -> None:
         layer = node.layer
         if not (layer.couples_samples and node.backward) or _normalizes(node):
             continue
-        if isinstance(layer, SharesSamples) and layer.can_share(micro_batches=False):
+        if isinstance(layer, SharesSamples) and layer.can_share(shares.micro_batches > 1):
             layer.share(shares)
             continue
-        what = f"its samples depend on each other: {shares.count} processes that divide a batch do not train like one"
+        what = f"its samples depend on each other: {shares.count} passes that divide a batch do not train like one"
         error = layer.error(what, remedy="use -scaling weak", outer=True)
         if _of_user(layer):
             log.warning("%s", error.replaced(remedy="if they do not, set couples_samples = False in its class"))

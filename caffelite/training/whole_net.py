@@ -29,9 +29,10 @@ class WholeNet:
     def __init__(self, mesh: Mesh, divisions: int = 1, divides_batch: bool = False):
         self.mesh, self.divisions = mesh, divisions
         self.sample_shares: SampleShares | None = None
-        if divides_batch and mesh.shape.groups > 1:
+        groups = mesh.shape.groups if divides_batch else 1
+        if groups * divisions > 1:
             total = functools.partial(mesh.data.total, what="divisors of losses")
-            self.sample_shares = SampleShares(mesh.shape.groups, total)
+            self.sample_shares = SampleShares(groups * divisions, total, divisions)
 
     @property
     def shares(self) -> int:
@@ -45,8 +46,8 @@ class WholeNet:
         return Net.of(graph, dev, **options)
 
     def share_batch(self, graph: Graph) -> None:
-        """Lets the layers of a TRAIN net know that processes divide its batch. Errors: a net that they cannot train
-        as one process would."""
+        """Lets the layers of a TRAIN net know that processes or micro-batches divide its batch. Errors: a net that they
+        cannot train as one pass would."""
         if self.sample_shares and graph.phase == pb.TRAIN:
             shares = self.sample_shares
             agreed(self.mesh.world, lambda: share_batch(graph, shares))

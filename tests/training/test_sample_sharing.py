@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from textnet import build, inputs, layer
 
+from caffelite import prototxt
+from caffelite.data.writers import write_hdf5
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
 from caffelite.layers.base.division import SampleShares
 from caffelite.net.net import Net
+from caffelite.training import build_trainer
 from caffelite.training.sample_sharing import share_batch
 
 SAMPLES, CLASSES = 12, 4
@@ -19,6 +22,7 @@ FEATURES = layer("InnerProduct", "x", tops="f", body='num_output: 4 weight_fille
 IGNORED = np.array([9.0] * 5 + [1, 0, 3, 2, 2, 9, 1])  # of the first half one label counts
 ALL_IGNORED = np.array([9.0] * 6 + [1, 0, 3, 2, 9, 1])
 LABELS = np.arange(SAMPLES) % CLASSES + 0.0
+NONE = "loss_param { normalization: NONE }"
 IGNORE = "loss_param { ignore_label: 9 }"
 
 
@@ -141,9 +145,58 @@ def test_the_mean_of_the_shares_of_pictures_with_objects(mining, normalization, 
     np.testing.assert_allclose(actual, gradient, rtol=1e-9, atol=1e-12)
 
 
+TWO_LOSSES = """
+layer {{ name: "d" type: "HDF5Data" top: "x" top: "t" hdf5_data_param {{ source: "list.txt" batch_size: 12 }} }}
+layer {{ name: "f" type: "InnerProduct" bottom: "x" top: "f"
+  inner_product_param {{ num_output: 4 weight_filler {{ type: "xavier" }} }} }}
+layer {{ name: "a" type: "SoftmaxWithLoss" bottom: "f" bottom: "t" top: "a" {} }}
+layer {{ name: "b" type: "{}" bottom: "f" bottom: "t" top: "b" loss_weight: 0.3 {} }}
+"""
+FIXED = "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 5 }"
+
+
+def of_micro_batches(folder, losses: tuple[str, str, str], count: int) -> tuple[np.ndarray, list[float]]:
+    """Parameters and losses after iterations of 12 samples in so many micro-batches."""
+    (folder / "net.prototxt").write_text(TWO_LOSSES.format(*losses))
+    (folder / "s.prototxt").write_text(
+        'net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 random_seed: 3 max_iter: 4 '
+        "snapshot_after_train: false average_loss: 4"
+    )
+    document = prototxt.read_solver("s.prototxt")
+    dev, split = open_device(None, "float64"), f"micro_batches={count}" if count > 1 else ""
+    trainer = build_trainer(document.message, document.locate, "s.prototxt", dev, split=split)
+    try:
+        trainer.solve()
+        return dev.download(trainer.net.params.data).copy(), list(trainer.loss_window(4))
+    finally:
+        trainer.close()
+
+
+@pytest.fixture
+def samples(tmp_path, in_tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    write_hdf5(tmp_path / "x.h5", {"x": rng.normal(size=(24, 6)), "t": rng.integers(0, 4, 24).astype(float)})
+    (tmp_path / "list.txt").write_text("x.h5\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("first, kind, second", [(NONE, "SoftmaxWithLoss", FIXED), (FIXED, "HingeLoss", "")])
+def test_micro_batches_of_a_fixed_divisor_are_the_batch(samples, first, kind, second):
+    parameters, losses = of_micro_batches(samples, (first, kind, second), 1)
+    for count in (2, 3):
+        mine, shown = of_micro_batches(samples, (first, kind, second), count)
+        np.testing.assert_allclose(shown, losses, rtol=1e-12)
+        np.testing.assert_allclose(mine, parameters, rtol=1e-10, atol=1e-13)
+
+
+def test_micro_batches_of_a_counted_divisor_are_refused(samples):
+    with pytest.raises(CaffeliteError, match="its divisor is counted in the batch, but the first of 2 micro-batches"):
+        of_micro_batches(samples, (IGNORE, "HingeLoss", ""), 2)
+
+
 def test_other_layers_that_couple_samples_are_refused():
     text = inputs(x=(4, 3), t=(4,)) + FEATURES + layer("HashingLoss", "f", "t", tops="loss")
-    with pytest.raises(CaffeliteError, match="HashingLoss.*2 processes that divide a batch do not.*use -scaling weak"):
+    with pytest.raises(CaffeliteError, match="HashingLoss.*2 passes that divide a batch do not.*use -scaling weak"):
         share_batch(build(text), SampleShares(2, np.asarray))
 
 

@@ -12,12 +12,12 @@ from .layer import Layer
 
 
 class SampleShares:
-    """A batch of which ``count`` passes, of several processes or micro-batches, compute an equal share each; the
+    """A batch of which ``count`` passes, of several processes or ``micro_batches``, compute an equal share each; the
     gradient is the mean over the passes. total: the sum of a host array over the processes; ``enabled``: whether all
     of them run now."""
 
-    def __init__(self, count: int, total: Callable[[np.ndarray], np.ndarray]):
-        self.count, self._total, self.enabled = count, total, True
+    def __init__(self, count: int, total: Callable[[np.ndarray], np.ndarray], micro_batches: int = 1):
+        self.count, self.micro_batches, self._total, self.enabled = count, micro_batches, total, True
 
     def total(self, values: np.ndarray) -> np.ndarray:
         """The sum over the processes, float64; of a process that runs alone, what the others would be like it."""
@@ -42,6 +42,12 @@ class SharesSamples:
     def share(self, shares: SampleShares) -> None:
         """Called after ``shapes`` and before compilation."""
         self.shares = shares
+
+
+def fits_micro_batches(layer: Layer) -> bool:
+    """Whether micro-batches, one after the other, give the gradients of the batch. A divisor that is counted in the
+    batch does not: the first micro-batch goes backward before the labels of the last are read."""
+    return not layer.couples_samples or isinstance(layer, SharesSamples) and layer.can_share(micro_batches=True)
 
 
 class Positioned:

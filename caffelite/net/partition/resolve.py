@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
-from ...layers.base.division import divides_outputs
+from ...layers.base.division import SharesSamples, divides_outputs, fits_micro_batches
 from ...layers.base.feeding import Feeding
 from ..nodes import Graph, Node
 from .analysis import Analysis
@@ -154,9 +154,16 @@ def check_micro_batches(graph: Graph, count: int) -> None:
     if count == 1:
         return
     for node in graph.nodes:
-        if node.layer.couples_samples:
-            what = f"its samples depend on each other, so that {count} micro-batches are not the batch"
-            raise node.layer.error(what, remedy="leave micro_batches at 1; iter_size also fills a pipeline", outer=True)
+        if fits_micro_batches(node.layer):
+            continue
+        remedy = "leave micro_batches at 1; iter_size also fills a pipeline"
+        what = f"its samples depend on each other, so that {count} micro-batches are not the batch"
+        if isinstance(node.layer, SharesSamples) and node.layer.can_share(micro_batches=False):
+            what = (
+                f"its divisor is counted in the batch, but the first of {count} micro-batches goes backward before the "
+            )
+            what += "last is read"
+        raise node.layer.error(what, remedy=remedy, outer=True)
 
 
 def _work(node: Node) -> int:
