@@ -1,7 +1,23 @@
 """caffelite trains Caffe nets: any prototxt and caffemodel, Caffe's numbers, on CPUs and NVIDIA GPUs."""
 
 __version__ = "0.1.0"
-__all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__", "load", "models", "new"]
+__all__ = [
+    "TEST",
+    "TRAIN",
+    "Net",
+    "Run",
+    "Solver",
+    "__version__",
+    "load",
+    "models",
+    "list_runs",
+    "new_project",
+    "train",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> object:
@@ -10,10 +26,14 @@ def __getattr__(name: str) -> object:
         from . import api
 
         return getattr(api, name)
-    if name == "new":
-        from .scaffold.project import new
+    if name in ("Run", "list_runs", "train"):
+        from . import run
 
-        return new
+        return getattr(run, name)
+    if name == "new_project":
+        from .scaffold.project import new_project
+
+        return new_project
     if name == "models":
         from .zoo.catalog import shipped
 

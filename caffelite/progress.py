@@ -48,6 +48,13 @@ def duration(seconds: float | None) -> str:
     return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
+def notebook_bar(total: int, initial: int, shown: bool) -> Any:
+    """A bar of iterations for programs and notebooks, which show it as a widget."""
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, initial=initial, unit="it", disable=not shown, mininterval=PERIOD)
+
+
 class ReportingBar:
     """A tqdm bar that also writes its state to a file, at most every PERIOD seconds. A disk that fails costs the
     report alone."""

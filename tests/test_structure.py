@@ -72,6 +72,7 @@ ARROWS = {
     "drawn training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
     "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
     "api": LANGUAGE + "user_modules prototxt devices layers net fork training zoo runs deploy pycaffe",
+    "run": LANGUAGE + "progress prototxt training inspection runs report api",
     "__main__": "errors user_modules cli",
 }
 ARROWS = {name: set(row.split()) for name, row in ARROWS.items()}

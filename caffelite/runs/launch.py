@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
@@ -354,7 +355,8 @@ class Signals:
         self._effects |= dict.fromkeys(ENDING, "stop")
 
     def __enter__(self) -> Signals:
-        self._before = {number: signal.signal(number, self._handle) for number in self._effects}
+        main = threading.current_thread() is threading.main_thread()  # the only one that may set handlers
+        self._before = {number: signal.signal(number, self._handle) for number in self._effects if main}
         return self
 
     def __exit__(self, *_: object) -> None:

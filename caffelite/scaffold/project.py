@@ -438,7 +438,7 @@ def _with_inputs(net: Network, shapes: dict[str, Shape], test_batch: int = 1) ->
     return message
 
 
-def new(
+def new_project(
     folder: str | Path,
     source: str | Path | None = None,
     *,
