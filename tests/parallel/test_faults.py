@@ -201,7 +201,7 @@ def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
     process.stderr = process.stdout = None
-    before, end = snapshot.states(folder / "run"), time.monotonic() + 10
+    before, end = snapshot.states(folder / "run"), time.monotonic() + 60
     while ranks_in(folder):  # a rank may be writing its last snapshot
         assert time.monotonic() < end, "nobody trains on"
         time.sleep(0.05)

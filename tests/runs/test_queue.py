@@ -195,7 +195,7 @@ def test_a_killed_job_is_seen_at_once(root, scheduler):
     other = edit.find(root, each.id)
     assert os.getsid(other.process) == other.process
     os.kill(other.process, signal.SIGKILL)
-    actual = wait(root, each.id, job.KILLED, seconds=3)
+    actual = wait(root, each.id, job.KILLED, seconds=20)
     assert actual.reason
     scheduler.step()
     scheduler.step()
@@ -392,7 +392,13 @@ def test_a_trial_whose_process_never_began_starts_anew(root, sweep):
 
 def test_a_process_that_is_about_to_end_is_no_foreign_job(root, scheduler, monkeypatch, caplog):
     """It was killed before it began: its lock is free, and its end is still to be collected."""
-    script = "import os, time; os.close(int(os.environ['LOCK'])); time.sleep(2); os.abort()"
+    seen = root / "seen"
+    script = f"""import os, time
+os.close(int(os.environ["LOCK"]))
+while not os.path.exists({str(seen)!r}):
+    time.sleep(0.01)
+os.abort()
+"""
     start = process.start
 
     def started(job, held, words, slot, environment, bounds):
@@ -405,6 +411,7 @@ def test_a_process_that_is_about_to_end_is_no_foreign_job(root, scheduler, monke
     while edit.find(root, each.id).state == job.RUNNING:
         time.sleep(0.02)
     assert not scheduler.step() and not caplog.text
+    seen.touch()
     while scheduler.children:
         scheduler.step()
         time.sleep(0.02)

@@ -208,7 +208,7 @@ def test_killed_trainer_is_shown_and_resumes(browser, server, root):
         page.wait_for_selector("#state[data-state=running]")
         trainer.process.kill()
         trainer.process.wait()
-        page.wait_for_selector("#state[data-state=killed]", timeout=3000)
+        page.wait_for_selector("#state[data-state=killed]", timeout=20000)
         assert page.inner_text("#state") == "crashed"
         until(page, "document.getElementById('log-text').textContent.includes('killed_iter_20.solverstate')")
         page.click("[data-action=resume] button:not(.copy)")

@@ -139,8 +139,13 @@ def test_the_real_cifar10_as_image_files(sets, data_folder):
     assert np.array(mean.data) == pytest.approx(train[0].mean(0, np.float64).ravel(), rel=1e-6)
 
 
+LONG = {"cifar10_resnet"}  # half of the time of all
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("one", NETS, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "one", [pytest.param(one, id=one.name, marks=[pytest.mark.full] * (one.name in LONG)) for one in NETS]
+)
 def test_the_test_command_repeats_the_figure(one, sets):
     """To the last digit, with the copied files and the command of the card."""
     folder = sets(one.data)
