@@ -340,6 +340,20 @@ def test_a_family_imports_no_other_and_exports_in_one_file():
     assert not wrong
 
 
+# Files outside of families that name what one has, and why
+NAMES_OF_FAMILIES = {
+    **dict.fromkeys(("export/onnx.py", "export/onnx_weights.py", "layers/onnx.py"), "Mul is an operator of ONNX"),
+    **dict.fromkeys(("data/layers/data.py", "data/opening.py", "data/transforms.py"), "a message names a type to use"),
+    "layers/base/detection_base.py": "a base of types of two families",
+    "prototxt/dialects.py": "the types of V1 are one closed enum",
+    "selftest/report/tests.py": "the order of tests in a report",
+}
+
+
+def test_no_file_outside_names_what_a_family_has():
+    assert {path.removeprefix("caffelite/") for path in structure.names_of_families()} == set(NAMES_OF_FAMILIES)
+
+
 WITH_ONE_FAMILY = """
 import importlib, os, pathlib, pkgutil, sys, traceback
 import click, google.protobuf, numba, numpy  # once for all children

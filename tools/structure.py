@@ -1,6 +1,7 @@
 """Tells how the source is built: lines by package, names of layer types that are written outside of the types' own
-files, members of the layers' base classes, the types whose file has another name, the files in which the parameters
-of a device's operation stand, and what runs before the first iteration of a training ends.
+files, files that name what a family of layers has, members of the layers' base classes, the types whose file has
+another name, the files in which the parameters of a device's operation stand, and what runs before the first iteration
+of a training ends.
 
 Examples:
   python tools/structure.py
@@ -11,15 +12,19 @@ import argparse
 import ast
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "caffelite"
 sys.path.insert(0, str(ROOT))
+
+import compile_schema  # noqa: E402
 
 from caffelite.devices import detection_ops, ops  # noqa: E402
 from caffelite.layers import REGISTRY, Layer  # noqa: E402
@@ -50,6 +55,7 @@ try:
 finally:
     print(calls, len(files))
 """
+JOINED = re.compile(r"[A-Z]+[a-z0-9]+[A-Z]")  # the start of a name of several words
 CHAPTERS = ("activation", "data", "recurrent", "shape")  # files of several types, by what these do
 
 
@@ -80,6 +86,39 @@ def names_elsewhere() -> dict[str, list[str]]:
             if names := [text for text in strings if isinstance(text, str) and text in REGISTRY]:
                 names_of[path.relative_to(ROOT).as_posix()] = names
     return names_of
+
+
+def family_of(name: str) -> str | None:
+    """The family of a layer type; None: of no family."""
+    folder, _, rest = file_of(name).partition("/")
+    return rest.partition("/")[0] if folder == "families" else None
+
+
+def names_of_families(roots: Sequence[Path] = (PACKAGE,)) -> dict[str, set[str]]:
+    """File outside of the folders of families → the types, messages and fields of families that its code names, in
+    strings or as part of the schema. A type of one plain word counts where a string is nothing but that word."""
+    types = {name for name in REGISTRY if family_of(name)}
+    messages = {name.rpartition(".")[2] for name in compile_schema.of_families()}
+    named = {}
+    for path in sorted(path for root in roots for path in root.rglob("*.py")):
+        file = path.relative_to(ROOT)
+        if file.parts[1] != "families" and not path.name.endswith("_pb2.py"):
+            if names := _code_names(ast.parse(path.read_text()), types, messages):
+                named[file.as_posix()] = names
+    return named
+
+
+def _code_names(tree: ast.Module, types: set[str], messages: set[str]) -> set[str]:
+    places = [node for node in ast.walk(tree) if isinstance(getattr(node, "body", None), list) and node.body]
+    docs = {id(node.body[0].value) for node in places if isinstance(node.body[0], ast.Expr)}
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            words = re.findall(r"\w+", node.value)
+            names |= {node.value, *filter(JOINED.match, words)} & types | messages.intersection(words)
+        elif isinstance(node, ast.Attribute) and (ast.unparse(node.value) == "pb" or node.attr.endswith("_param")):
+            names |= {node.attr} & messages
+    return names
 
 
 def listed(tree: ast.Module) -> list[set[str]]:
@@ -151,6 +190,11 @@ def main() -> None:
     if options.names:
         for path, names in sorted(elsewhere.items(), key=lambda item: -len(item[1])):
             print(f"  {len(names):3} {path}: {' '.join(sorted(set(names)))}")
+    of_families = {name: names_of_families([ROOT / name]) for name in ("caffelite", "tests", "tools")}
+    for name, files in of_families.items():
+        print(f"files of {name} outside of families that name what a family has  {len(files)}")
+        for path, names in sorted(files.items()) if options.names else ():
+            print(f"      {path}: {' '.join(sorted(names))}")
     print(f"members of the layers' base classes  {members()}")
     files = operations()
     print(f"files with an operation's parameters  {sum(map(len, files.values())) / len(files):.2f} in the mean")

@@ -103,15 +103,15 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
 
 
 def _label_map(graph) -> list[str]:
-    """The names of the classes in the label map of an AnnotatedData layer; none where there is no such file."""
+    """The names of the classes in the label map of a data layer; none where there is no such file."""
     from .. import prototxt
     from ..data import class_names
     from ..layers.base.detection_base import DetectingLayer
+    from ..layers.base.feeding import feeding
 
     for node in graph.feeds:
-        locate = node.layer.locate.at("annotated_data_param")
-        if name := node.layer.spec.annotated_data_param.label_map_file:
-            file = prototxt.resolve(name, locate)
+        if name := feeding(node.layer).label_map(node.layer.spec):
+            file = prototxt.resolve(name, node.layer.locate)
             if file.exists() and any(isinstance(other.layer, DetectingLayer) for other in graph.nodes):
                 return class_names.read(file)
     return []

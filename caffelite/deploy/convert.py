@@ -69,9 +69,9 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         if loss and compares.decoder:
             name = next(n for n in ("text", f"{loss.name}_text", f"{loss.name}_labels") if n not in taken)
             taken.add(name)
-            decoder = pb.LayerParameter(name=name, type=compares.decoder, bottom=[value.name], top=[name])
             ctc: Any = loss.layer
-            decoder.ctc_decoder_param.blank_index = ctc.blank
+            decoder = ctc.decoder()
+            decoder.MergeFrom(pb.LayerParameter(name=name, type=compares.decoder, bottom=[value.name], top=[name]))
             made.layer.append(decoder)
             outputs.append(name)
             continue
@@ -164,9 +164,7 @@ def _input(
     first = [] if batch is None or is_input(spec) else [batch]
     make_input(made, ([*first, *value.shape[len(first) :]] if value.shape else [] for value in used))
     if feeding(node.layer).transforms_images:
-        made.transform_param.CopyFrom(spec.transform_param)
-        if spec.image_gt_data_param.HasField("scale"):
-            made.transform_param.scale = spec.image_gt_data_param.scale
+        made.transform_param.CopyFrom(feeding(node.layer).image_transform(spec))
         for name in CHANCE:
             made.transform_param.ClearField(name)
         if not made.transform_param.ListFields():

@@ -14,7 +14,7 @@ from ..layers import REGISTRY
 from ..layers.base.detection_base import DetectingLayer
 from ..layers.base.feeding import is_input
 from ..net.net import Net
-from ..prototxt import Document
+from ..prototxt import Document, families
 from .preprocessing import Failed, Picture, Preparation, fitting_labels, in_batches, input_shapes, open_deploy_net
 
 LEAST_SCORE = 0.3  # of a box, where none is given
@@ -62,19 +62,14 @@ def detects(document: Document) -> bool:
 
 
 def completed(message: pb.NetParameter) -> pb.NetParameter:
-    """A region detector that ends in rois, cls_prob and bbox_pred, as Faster R-CNN's test nets do, with the
-    RoIDetectionOutput that makes detections of them; another net as it is. Offsets are taken as they are: those nets
-    store weights whose offsets have no mean and no scale."""
-    tops = {top for layer in message.layer for top in layer.top}
-    read = {bottom for layer in message.layer for bottom in layer.bottom}
+    """A region detector that ends in boxes and scores, with the layer that makes detections of them, where a family of
+    layers knows it by its blobs; another net as it is."""
     sizes = image_sizes(message)
-    if not {"rois", "cls_prob", "bbox_pred"} <= tops or {"cls_prob", "bbox_pred"} & read or not sizes:
+    layer = families.detections(message, sizes) if sizes else None
+    if layer is None:
         return message
     complete = deepcopy(message)
-    layer = complete.layer.add(name="detections", type="RoIDetectionOutput", top=["detections"])
-    layer.bottom.extend(["rois", "cls_prob", "bbox_pred", sizes[0]])
-    layer.roi_detection_output_param.bbox_mean.extend([0] * 4)
-    layer.roi_detection_output_param.bbox_std.extend([1] * 4)
+    complete.layer.append(layer)
     return complete
 
 

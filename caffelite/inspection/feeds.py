@@ -137,7 +137,9 @@ class Feeds:
         top = spec.top[i]
         if i and feeding_type(REGISTRY[spec.type]).labels_pixels:
             images = self._given_shape(spec, 0)
-            return images and (_labels(spec, images[1:]) if i == 1 else (1, 1, 2))
+            return images and (
+                feeding_type(REGISTRY[spec.type]).pixel_labels(spec, images[1:]) if i == 1 else (1, 1, 2)
+            )
         label = i == 1 and feeding_type(REGISTRY[spec.type]).reads_images or top in LABEL_TOPS
         if spec.type == "HDF5Data" and top in self.labels:
             return self.labels[top] if "" in self.shapes or set(spec.top) & set(self.shapes) else None
@@ -174,7 +176,7 @@ class Feeds:
                 shape = self.labels[top]
                 self.guessed.append((spec.name, top, shape, "the loss that reads it"))
             elif shape is None and i and feeding_type(REGISTRY[spec.type]).labels_pixels:
-                shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
+                shape = feeding_type(REGISTRY[spec.type]).pixel_labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
             elif shape is None and (i == 1 if images else top in LABEL_TOPS):
                 shape = feeding_type(REGISTRY[spec.type]).label_shape(spec) if i == 1 else ()
                 self.assumed.append(top)
@@ -244,11 +246,6 @@ def _under_kernels(net: pb.NetParameter) -> list[Shape]:
         return []
     height, width = (kernel if kernel > side else 150 for kernel in (p.kernel_h, p.kernel_w))
     return [(channels, height, width) for channels in (1, 3)]
-
-
-def _labels(spec: pb.LayerParameter, size: Shape) -> Shape:
-    """The shape of the labels of an image's pixels."""
-    return (1, *(side // max(1, spec.dense_image_data_param.label_divide_factor) for side in size))
 
 
 def _batched(spec: pb.LayerParameter, top: int, batch: int, shape: Shape) -> Shape:

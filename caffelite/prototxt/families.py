@@ -1,6 +1,6 @@
 """What families of layers from forks say of the reading of files: the module ``dialects`` of a family's folder.
 
-It is imported when the first message is read. Constants of it that are read here, each of which it may lack:
+It is imported when the first message is read. What is read of it, each of which it may lack:
 
 FIELDS        fork: message: the fields that the fork added to it, as in ``forks``
 HARMLESS      reason: those of them that leave every number as it is
@@ -8,6 +8,7 @@ REMEDIES      field: what else does the same
 CONVOLUTIONS  types with a convolution_param that may have pads by side and hold the ReLU after them
 CHANGES       type: (layer of this type, types of the net's layers) -> what becomes of it, the layer changed in place
 PYTHON        (module, class) of a Python layer: the native type
+detections    (net, its inputs of image sizes) -> the layer that makes detections of its tops, or None
 """
 
 import importlib
@@ -93,3 +94,10 @@ def changes() -> dict[str, tuple[Change, ...]]:
 def python_layers() -> dict[tuple[str, str], NativeLayer]:
     """(module, class) → the native type."""
     return dict(entries("PYTHON"))
+
+
+def detections(net: pb.NetParameter, sizes: list[str]) -> pb.LayerParameter | None:
+    """The layer that makes detections of the tops of a net, if a family knows them. sizes: the inputs of the net that
+    have the height, width and scale of images."""
+    made = (module.detections(net, sizes) for module in modules() if hasattr(module, "detections"))
+    return next(filter(None, made), None)

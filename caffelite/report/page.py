@@ -14,6 +14,7 @@ from ..data.class_names import of_net
 from ..data.drafts import together
 from ..detection.names import read_label_map
 from ..errors import CaffeliteError
+from ..layers.base.feeding import feeding
 from ..stored import finite
 from . import pictures
 from .collect import OutputCollector
@@ -86,7 +87,7 @@ def detected_names(collector: OutputCollector, labels: list[str] | None) -> list
     classes = collector.detections.classes if collector.detections else ()
     names = dict(enumerate(labels)) if labels else {}
     for node in collector.net.graph.feeds if not names else ():
-        if name := node.layer.spec.annotated_data_param.label_map_file:
+        if name := feeding(node.layer).label_map(node.layer.spec):
             file = prototxt.resolve(name, node.layer.locate)
             names = read_label_map(file) if file.exists() else {}
     return [names.get(label, str(label)) for label in classes]

@@ -193,6 +193,13 @@ class ImageGtData(ObjectsFeed):
         return super().shapes(bottoms)
 
     @staticmethod
+    def image_transform(spec: pb.LayerParameter) -> pb.TransformationParameter:
+        transform = ObjectsFeed.image_transform(spec)
+        if spec.image_gt_data_param.HasField("scale"):
+            transform.scale = spec.image_gt_data_param.scale
+        return transform
+
+    @staticmethod
     def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
         p = spec.image_gt_data_param
         size = image_gt_size(p, (0, 0))

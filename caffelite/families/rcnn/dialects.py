@@ -39,4 +39,18 @@ def _in_cpp(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
     return changes
 
 
+def detections(net: pb.NetParameter, sizes: list[str]) -> pb.LayerParameter | None:
+    """The RoIDetectionOutput of a net that ends in rois, cls_prob and bbox_pred, as Faster R-CNN's test nets do.
+    Offsets are taken as they are: those nets store weights whose offsets have no mean and no scale."""
+    tops = {top for layer in net.layer for top in layer.top}
+    read = {bottom for layer in net.layer for bottom in layer.bottom}
+    if not {"rois", "cls_prob", "bbox_pred"} <= tops or {"cls_prob", "bbox_pred"} & read:
+        return None
+    layer = pb.LayerParameter(name="detections", type="RoIDetectionOutput", top=["detections"])
+    layer.bottom.extend(["rois", "cls_prob", "bbox_pred", sizes[0]])
+    layer.roi_detection_output_param.bbox_mean.extend([0] * 4)
+    layer.roi_detection_output_param.bbox_std.extend([1] * 4)
+    return layer
+
+
 CHANGES = dict.fromkeys(("FrcnnAnchorTarget", "FrcnnProposal", "FrcnnProposalTarget", "FrcnnRoiData"), _in_cpp)

@@ -19,7 +19,7 @@ from ...data.pictures import FIELDS, Decoder, read_image
 from ...data.pipeline import Batch, Source, workers
 from ...data.transforms import channel_means, check_one_mean, read_mean
 from ...errors import CaffeliteError, Locator, Where
-from ...layers.base.layer import register
+from ...layers.base.layer import Shape, register
 from ...layers.data import Feed
 
 IMAGES_PER_TASK = 4
@@ -328,6 +328,10 @@ class DenseImageData(LabeledImages):
     """
 
     field = "dense_image_data_param"
+
+    @staticmethod
+    def pixel_labels(spec: pb.LayerParameter, size: Shape) -> Shape:
+        return (1, *(side // max(1, spec.dense_image_data_param.label_divide_factor) for side in size))
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:

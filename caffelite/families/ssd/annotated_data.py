@@ -196,6 +196,10 @@ class AnnotatedData(Varying, Feed):
     joined = staticmethod(joined)
 
     @staticmethod
+    def label_map(spec: pb.LayerParameter) -> str:
+        return spec.annotated_data_param.label_map_file
+
+    @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
         param, at = layer.data_param, locate.at("data_param")
         check_tops(layer, locate, 2)

@@ -5,6 +5,7 @@ A path names a class for each time step. It spells what is left when repeated cl
 
 import numpy as np
 
+from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
 from ...layers.base import require
 from ...layers.base.facets import Compares, Decodes
@@ -112,6 +113,10 @@ class SequenceLoss(Loss):
         self.check_bottoms(bottoms)
         self.couples_samples = True
         return [()]
+
+    def decoder(self) -> pb.LayerParameter:
+        """The message of the layer that decodes the scores, with the blank of this loss."""
+        return pb.LayerParameter(ctc_decoder_param=pb.CTCDecoderParameter(blank_index=self.blank))
 
     def blank_field(self) -> str:
         return "blank_label"

@@ -1,5 +1,6 @@
 """What layers are asked that get their tops from outside: from a source, or from the user."""
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -69,6 +70,21 @@ class Feeding(Scheduled):
     def reads_camera(spec: pb.LayerParameter) -> bool:
         """Of a layer with a source: whether that is no file, but a camera."""
         return False
+
+    @staticmethod
+    def label_map(spec: pb.LayerParameter) -> str:
+        """Of a layer that ``reads_objects``: the file with the names of their classes; empty where it names none."""
+        return ""
+
+    @staticmethod
+    def image_transform(spec: pb.LayerParameter) -> pb.TransformationParameter:
+        """Of a layer that ``transforms_images``: what it does to them, as transform_param; a copy."""
+        return copy.deepcopy(spec.transform_param)
+
+    @staticmethod
+    def pixel_labels(spec: pb.LayerParameter, size: Shape) -> Shape:
+        """Of a layer that ``labels_pixels``: the shape of the labels of an image of this height and width."""
+        return (1, *size)
 
     @staticmethod
     def label_shape(spec: pb.LayerParameter) -> Shape:
