@@ -96,7 +96,7 @@ def runs_as_gpu(tree: Tree, source: Source, method: str) -> bool:
 
 def _absent(body: str | None) -> bool:
     return body is not None and (
-        not body.strip() or bool(re.match(r"\s*(NOT_IMPLEMENTED|LOG\s*\(\s*FATAL\s*\)|NO_GPU)\b", body))
+        not body.strip() or bool(re.match(r"\s*(NOT_IMPLEMENTED\b|LOG\s*\(\s*FATAL\s*\)|NO_GPU\b)", body))
     )
 
 

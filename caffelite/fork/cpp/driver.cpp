@@ -64,7 +64,9 @@ template <typename T>
 std::vector<int> shape_of(const T* blob, long) { return shape_old(blob, 0); }
 
 template <typename P>
-auto set_phase(P& param, int phase, int) -> decltype(param.set_phase(caffe::Phase(0)), void()) { param.set_phase(caffe::Phase(phase)); }
+auto set_phase(P& param, int phase, int) -> decltype(param.phase(), void()) {
+  param.set_phase(static_cast<decltype(param.phase())>(phase));
+}
 template <typename P>
 void set_phase(P&, int, long) {}
 template <typename C>
