@@ -136,7 +136,7 @@ class ForkLayer(Varying, Layer):
             self._native("Forward", probe.forward, seed, self.on_gpu["Forward"])
             assert probe.blobs
             results.append([values.copy() for values in probe.blobs.tops])
-        if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(*results, strict=True)):
+        if not all(np.array_equal(first, second, equal_nan=True) for first, second in zip(*results, strict=True)):
             what = "keeps numbers outside its parameters from one pass to the next; a resumed training differs"
             log.warning('layer "%s" (%s of %s) %s', self.name, self.spec.type, self._file(), what)
 

@@ -250,8 +250,8 @@ def _accessors(field: Any, enums: dict[str, Enum], prefix: str) -> list[str]:
     elif text:
         lines.append(f"  const std::string& {name}() const {{ return {cell}.get(); }}")
         lines.append(f"  void set_{name}(const std::string& value) {{ {cell}.put(value); }}")
-        text = "std::string(static_cast<const char*>(bytes), size)"
-        lines.append(f"  void set_{name}(const void* bytes, size_t size) {{ {cell}.put({text}); }}")
+        copy = "std::string(static_cast<const char*>(bytes), size)"
+        lines.append(f"  void set_{name}(const void* bytes, size_t size) {{ {cell}.put({copy}); }}")
         lines.append(f"  std::string* mutable_{name}() {{ return {cell}.mutate(); }}")
     else:
         kind = _type(field, prefix)

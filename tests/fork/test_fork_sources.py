@@ -1,5 +1,7 @@
 """What is read of a fork's sources, without compiling them."""
 
+import contextlib
+import random as seeds
 import shutil
 import subprocess
 from pathlib import Path
@@ -161,3 +163,55 @@ int main() {
     first, second, kinds = done.stdout.split(b"|||")
     assert type(layer).FromString(first) == layer and type(deep).FromString(second) == deep and kinds == b"OtherT"
     assert shutil.which("nm")
+
+
+MUTATIONS = (
+    "{",
+    "}",
+    "(",
+    ")",
+    "<",
+    ">",
+    "<<<",
+    ">>>",
+    '"',
+    "/*",
+    "*/",
+    "//",
+    "\n",
+    " " * 300,
+    "class A : public B<",
+    "\0",
+)
+
+
+def mutated(text, random):
+    """A text with a piece cut, doubled or moved, or with something put in."""
+    start, end = sorted(random.randrange(len(text) + 1) for _ in range(2))
+    piece = text[start : min(end, start + 400)]
+    kinds = (text[:start] + text[end:], text[:end] + piece + text[end:], text[:start] + random.choice(MUTATIONS) * 3)
+    return random.choice((*kinds, text[:start] + random.choice(MUTATIONS) + text[start:]))
+
+
+@pytest.mark.slow
+def test_damaged_sources_are_read_or_reported(tmp_path):
+    """What is read of sources and written for the compiler takes a moment, whatever the text."""
+    random = seeds.Random(7)
+    folder = tmp_path / "fork"
+    shutil.copytree(FORK, folder)
+    files = [path for path in sorted(folder.rglob("*.[ch]*")) if path.is_file()]
+    for _ in range(200):
+        path = random.choice(files)
+        text = path.read_text()
+        path.write_text(mutated(text, random))
+        try:
+            read = tree.read(folder)
+            for source in read.types.values():
+                build.has_silent_forward(read, source)
+                build.runs_as_gpu(read, source, "Backward")
+            for file in read.files:
+                if file.suffix == ".cu":
+                    with contextlib.suppress(cuda_source.Cooperative):
+                        cuda_source.rewritten(read.files[file])
+        finally:
+            path.write_text(text)

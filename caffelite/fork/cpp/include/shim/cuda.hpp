@@ -24,12 +24,21 @@ struct dim3 {
 struct uint3 {
   unsigned x, y, z;
 };
-struct float2 { float x, y; };
-struct float3 { float x, y, z; };
-struct float4 { float x, y, z, w; };
-struct int2 { int x, y; };
-struct int3 { int x, y, z; };
-struct int4 { int x, y, z, w; };
+#define FORK_VECTORS(T, name)           \
+  struct name##1 { T x; };              \
+  struct name##2 { T x, y; };           \
+  struct name##3 { T x, y, z; };        \
+  struct name##4 { T x, y, z, w; };     \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
+  inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+FORK_VECTORS(char, char)
+FORK_VECTORS(unsigned char, uchar)
+FORK_VECTORS(short, short)
+FORK_VECTORS(int, int)
+FORK_VECTORS(long, long)
+FORK_VECTORS(unsigned long, ulong)
+FORK_VECTORS(float, float)
+FORK_VECTORS(double, double)
 
 // Where in the grid the function that stands for a thread is.
 inline thread_local dim3 gridDim, blockDim;
