@@ -79,7 +79,9 @@ def difference(ours: dict, theirs: dict) -> float:
 def compare(row: Any, caffe: str, folder: Path, result: Result) -> None:
     """Adds a row to the result of its type."""
     path = folder / "net.prototxt"
-    path.write_text("force_backward: true\n" + row.text())
+    down = " ".join(f"propagate_down: {str(i not in row.constant).lower()}" for i in range(len(row.bottoms)))
+    head, own = row.text().rsplit("layer {", 1)
+    path.write_text(f"force_backward: true\n{head}layer {{ {down} {own}")
     random = np.random.default_rng(4)
     arrays, slopes = row.draw(random), {}
     try:

@@ -101,9 +101,11 @@ def _absent(body: str | None) -> bool:
 
 
 def has_silent_forward(tree: Tree, source: Source) -> bool:
-    """Whether Forward_cpu is empty and nothing else computes the tops."""
-    body = tree.body(source.class_name, "Forward_cpu")
-    return body is not None and not body.strip() and not runs_as_gpu(tree, source, "Forward")
+    """Whether Forward_cpu is empty and nothing else computes the tops: neither is the function for GPUs empty too, nor
+    do the tops have the memory of bottoms."""
+    body, gpu = (tree.body(source.class_name, f"Forward_{device}") for device in ("cpu", "gpu"))
+    shared = any("Share" in (tree.body(source.class_name, name) or "") for name in ("Reshape", "LayerSetUp"))
+    return body is not None and not body.strip() and gpu is None and not shared
 
 
 @dataclass(eq=False)

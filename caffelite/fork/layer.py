@@ -83,6 +83,7 @@ class ForkLayer(Varying, Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.remote is None:
             self.remote = self._object(random_key(self), bottoms)
+            self.constant_bottoms = self._native("AllowForceBackward", self.remote.constant_bottoms)
         elif self.remote.bottoms != bottoms:
             self._native("Reshape", self.remote.reshape, bottoms)
         for shape, rate in zip(self.remote.params, self.remote.rates, strict=True):

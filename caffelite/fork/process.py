@@ -127,6 +127,10 @@ class RemoteLayer:
         """How many bottoms and tops the layer has, by the names of ``worker.COUNTS``; -1: it does not say."""
         return self._call("counts")
 
+    def constant_bottoms(self) -> frozenset[int]:
+        """The bottoms that get no gradient even where all gradients are asked for."""
+        return frozenset(self._call("constant_bottoms"))
+
     def setup(self, bottoms: Sequence[Shape]) -> list[np.ndarray]:
         """The parameters as the layer fills them."""
         self.bottoms = list(bottoms)

@@ -98,6 +98,11 @@ class NativeLayer:
         self.library.c.fork_counts(ctypes.c_void_p(self.object), numbers)
         return dict(zip(COUNTS, numbers, strict=True))
 
+    def constant_bottoms(self) -> list[int]:
+        """The bottoms that get no gradient even where all gradients are asked for."""
+        every = range(len(self.bottoms))
+        return [i for i in every if not self.library.c.fork_forced(ctypes.c_void_p(self.object), i)]
+
     def setup(self, shapes: Sequence[Shape]) -> tuple[list[Shape], list[np.ndarray], list[float]]:
         """The tops' shapes, the parameters as the layer fills them, and by what it multiplies their learning rates."""
         for blob, shape in zip(self.bottoms, shapes, strict=True):

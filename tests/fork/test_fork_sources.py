@@ -215,3 +215,13 @@ def test_damaged_sources_are_read_or_reported(tmp_path):
                         cuda_source.rewritten(read.files[file])
         finally:
             path.write_text(text)
+
+
+def test_a_top_with_the_memory_of_a_bottom_needs_no_forward(tmp_path):
+    reshape = """
+template <typename Dtype>
+void OneLayer<Dtype>::Reshape(const vector<Blob<Dtype>*>& bottom, const vector<Blob<Dtype>*>& top) {
+  top[0]->ShareData(*bottom[0]);
+}"""
+    read = make(tmp_path, one_DOT_cpp=LAYER % ("", "") + reshape + "REGISTER_LAYER_CLASS(One);")
+    assert not build.has_silent_forward(read, read.types["One"])

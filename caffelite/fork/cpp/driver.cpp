@@ -135,6 +135,15 @@ FORK_COUNT(MinTopBlobs)
 FORK_COUNT(MaxTopBlobs)
 FORK_COUNT(AutoTopBlobs)
 
+template <typename T>
+auto forced_of(T* layer, int bottom, int) -> decltype(bool(layer->AllowForceBackward(bottom))) {
+  return layer->AllowForceBackward(bottom);
+}
+template <typename T>
+bool forced_of(T*, int, long) {
+  return true;
+}
+
 Blobs blobs(void** pointers, int count) {
   Blobs result;
   for (int i = 0; i < count; ++i) result.push_back(static_cast<B*>(pointers[i]));
@@ -229,6 +238,11 @@ FORK_API int fork_params(void* object, void** params, int most) {
 // How a layer multiplies the learning rate of a parameter: 0 where it computes the parameter itself.
 FORK_API float fork_rate(void* object, int param) {
   return rate(static_cast<Object*>(object)->layer->layer_param(), param, 0);
+}
+
+// Whether a net that computes all gradients computes that of a bottom.
+FORK_API int fork_forced(void* object, int bottom) {
+  return forced_of(static_cast<Object*>(object)->layer.get(), bottom, 0);
 }
 
 FORK_API void* fork_blob() { return new B(); }

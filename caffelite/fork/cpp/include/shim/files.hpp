@@ -22,10 +22,13 @@ typedef int htri_t;
 enum H5T_class_t { H5T_NO_CLASS = -1, H5T_INTEGER, H5T_FLOAT, H5T_TIME, H5T_STRING, H5T_BITFIELD, H5T_OPAQUE, H5T_COMPOUND,
   H5T_REFERENCE, H5T_ENUM, H5T_VLEN, H5T_ARRAY };
 enum { H5F_ACC_RDONLY, H5F_ACC_TRUNC, H5P_DEFAULT, H5G_GROUP, H5_INDEX_NAME, H5_ITER_NATIVE, H5_ITER_INC };
+struct H5G_info_t {
+  hsize_t nlinks;
+};
 #define FORK_HDF5(name) \
   template <typename... A> \
   int name(A...) { shim::no_library("HDF5"); }
-FORK_HDF5(H5Fopen) FORK_HDF5(H5Fcreate) FORK_HDF5(H5Fclose) FORK_HDF5(H5Gopen2) FORK_HDF5(H5Gcreate2)
+FORK_HDF5(H5Fis_hdf5) FORK_HDF5(H5Fopen) FORK_HDF5(H5Fcreate) FORK_HDF5(H5Fclose) FORK_HDF5(H5Gopen2) FORK_HDF5(H5Gcreate2)
 FORK_HDF5(H5Gclose) FORK_HDF5(H5Lexists) FORK_HDF5(H5Gget_info) FORK_HDF5(H5Lget_name_by_idx)
 FORK_HDF5(H5LTfind_dataset) FORK_HDF5(H5LTget_dataset_ndims) FORK_HDF5(H5LTget_dataset_info)
 FORK_HDF5(H5LTread_dataset_float) FORK_HDF5(H5LTread_dataset_double) FORK_HDF5(H5LTmake_dataset_float)
