@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..errors import CaffeliteError
 from ..system import cache_folder, usable_cores
-from . import cuda_source, messages
+from . import cuda_source, messages, salvage
 from .tree import Source, Tree
 
 CPP = Path(__file__).parent / "cpp"
@@ -51,6 +51,8 @@ ALWAYS = (
     "src/caffe/layer_factory.cpp",
     "src/caffe/util/math_functions.cpp",
 )
+SALVAGES = 8  # attempts to compile a file without what does not compile
+_ERROR = re.compile(r"^(.+?):(\d+)(?::\d+)?:\s*(?:fatal )?error:\s*(.*)$", re.MULTILINE)
 Progress = Callable[[str], None]
 
 
@@ -122,6 +124,7 @@ class Build:
         self.folder = cache_folder() / "fork" / self._key()
         self.include = self.folder / "include"
         self.base = self.tree.root if self.tree.core else CORE
+        self._layers = {path for source in self.tree.types.values() for path in source.files}
         self._complete_headers()
 
     def _key(self) -> str:
@@ -129,7 +132,7 @@ class Build:
         for path in sorted(CPP.rglob("*")):
             if path.is_file():
                 digest.update(path.read_bytes())
-        for module in (messages, cuda_source):
+        for module in (messages, cuda_source, salvage):
             digest.update(Path(module.__file__ or "").read_bytes())
         for text in (self.cxx, _version(self.cxx), *FLAGS, str(self.tree.root), repr(self.tree.generation)):
             digest.update(text.encode())
@@ -182,7 +185,8 @@ class Build:
         ]
         lines += [f'#include "caffe/{name}.hpp"' for name in own]
         registry = ["#define FORK_REGISTRY"] if self.tree.generation.registry or not self.tree.core else []
-        yield "fork_prelude.hpp", "\n".join(["#pragma once", *registry, *lines, ""])
+        missing = 'extern "C" [[noreturn]] void fork_missing(const char* name);'
+        yield "fork_prelude.hpp", "\n".join(["#pragma once", *registry, *lines, missing, ""])
 
     def _flags(self) -> list[str]:
         unique = ["-fno-gnu-unique"] if "clang" not in _version(self.cxx) else []
@@ -195,9 +199,12 @@ class Build:
 
     # Objects
 
-    def _compile(
-        self, source: Path, target: Path, options: Sequence[str] = (), directory: Path | None = None
-    ) -> CompileError | None:
+    def _compile(self, source: Path, target: Path, options: Sequence[str] = ()) -> CompileError | None:
+        messages_of_compiler = self._messages(source, target, options)
+        return None if messages_of_compiler is None else _first_error(messages_of_compiler, source, self.tree)
+
+    def _messages(self, source: Path, target: Path, options: Sequence[str]) -> str | None:
+        """What the compiler says of a source that it cannot compile; None where it could."""
         draft = target.with_name(f"{target.name}.{os.getpid()}.draft")
         command = [self.cxx, *self._flags(), *options, "-c", str(source), "-o", str(draft)]
         done = subprocess.run(
@@ -206,12 +213,27 @@ class Build:
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            cwd=directory or self.folder,
+            cwd=self.folder,
         )
         if done.returncode == 0:
             os.replace(draft, target)
             return None
-        return _first_error(done.stderr, source, self.tree)
+        return done.stderr
+
+    def _salvage(self, source: Path, target: Path) -> bool:
+        """Compiles a file of which some functions do not compile, without these."""
+        text: str | None = self.tree.files[source]
+        copy = target.with_suffix(".cpp")
+        for _ in range(SALVAGES):
+            _write(copy, f'#line 1 "{source}"\n{text}')
+            said = self._messages(copy, target, ["-include", "fork_prelude.hpp", f"-I{source.parent}"])
+            if said is None:
+                return True
+            mistakes = {int(m[2]): m[3] for m in reversed(list(_ERROR.finditer(said))) if m[1] == str(source)}
+            text = salvage.without(text, mistakes, self.tree.location(source)) if text and mistakes else None
+            if text is None:
+                break
+        return False
 
     def object(self, source: Path) -> Path | CompileError:
         """The object of a source file. It is compiled unless the cache has it."""
@@ -236,6 +258,8 @@ class Build:
         except cuda_source.Cooperative as mistake:
             cause = f"{mistake.what}: threads that work together cannot run on a CPU"
             error = CompileError(self.tree.location(source), mistake.line, cause)
+        if error and source.suffix == ".cpp" and source in self.tree.files and source not in self._layers:
+            error = None if self._salvage(source, target) else error
         if error is None:
             return target
         _write(failed, json.dumps(error.__dict__))
@@ -420,12 +444,13 @@ def _stub_code(symbols: dict[str, str]) -> str:
     """Functions that stand for what is not compiled, and throw its name."""
     lines = ['extern "C" [[noreturn]] void fork_missing(const char* name);']
     for number, (name, text) in enumerate(symbols.items()):
-        lines.append(f'void stub{number}() __asm__("{name}");\nvoid stub{number}() {{ fork_missing("{text}"); }}')
+        lines.append(f'void stub{number}() __asm__("{name}");')
+        lines.append(f'void stub{number}() {{ fork_missing("{text}, which is not compiled"); }}')
     return "\n".join(lines)
 
 
 def _first_error(text: str, source: Path, tree: Tree) -> CompileError:
-    match = re.search(r"^(.+?):(\d+)(?::\d+)?:\s*(?:fatal )?error:\s*(.*)$", text, re.MULTILINE)
+    match = _ERROR.search(text)
     if not match:
         return CompileError(tree.location(source), None, text.strip()[-300:] or "the compiler failed without a message")
     return CompileError(tree.location(Path(match[1])), int(match[2]), match[3])

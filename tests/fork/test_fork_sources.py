@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.fork import build, cuda_source, messages, schema, tree
+from caffelite.fork import build, cuda_source, messages, salvage, schema, tree
 
 FORK = Path(__file__).parent / "small_fork"
 LAYER = """
@@ -225,3 +225,27 @@ void OneLayer<Dtype>::Reshape(const vector<Blob<Dtype>*>& bottom, const vector<B
 }"""
     read = make(tmp_path, one_DOT_cpp=LAYER % ("", "") + reshape + "REGISTER_LAYER_CLASS(One);")
     assert not build.has_silent_forward(read, read.types["One"])
+
+
+SALVAGED = """#include <armadillo>
+namespace caffe {
+template <typename Dtype>
+int good(int x) {
+  return x;
+}
+double bad(double* a) {
+  arma::mat m(a);
+  if (m) { return 1; }
+  return arma::det(m);
+}
+}
+"""
+
+
+def test_functions_that_do_not_compile_throw_the_reason():
+    said = {1: "armadillo: No such file or directory", 8: "'arma' is not \"here\"", 10: "'arma' again"}
+    made = salvage.without(SALVAGED, said, "math.cpp")
+    assert "arma:" not in made and "#include" not in made and made.count("\n") == SALVAGED.count("\n")
+    reason = "a function that does not compile (math.cpp:8: 'arma' is not here)"
+    assert f'double bad(double* a) {{fork_missing("{reason}");' in made and "return x;" in made
+    assert salvage.without(SALVAGED, {3: "a mistake"}, "math.cpp") is None

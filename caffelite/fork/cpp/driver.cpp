@@ -160,7 +160,7 @@ struct OnGpu {  // the mode in which a layer's kernels are called
 #define FORK_API extern "C" __attribute__((visibility("default")))
 
 extern "C" [[noreturn]] void fork_missing(const char* name) {
-  throw std::runtime_error(std::string("the layer needs ") + name + ", which is not compiled");
+  throw std::runtime_error(std::string("the layer needs ") + name);
 }
 
 FORK_API const char* fork_error() { return error.c_str(); }
