@@ -91,6 +91,7 @@ def _report(gpu, folder, seconds, cases, compare, as_json) -> int:
     from ..devices.cuda.installation import checked_number
     from ..runs.open_net import gpu_numbers
     from ..selftest import report
+    from ..selftest.report import sources
     from ..selftest.report.document import read
     from ..selftest.report.runner import BAD
 
@@ -110,7 +111,8 @@ def _report(gpu, folder, seconds, cases, compare, as_json) -> int:
             raise CaffeliteError("-report needs a GPU", found=found, remedy="test the CPU: device_query -test")
         checked_number(numbers[0], count)
         passed = [name for old in reports for step in old["steps"] for name in step["passed"]]
-        request = report.Request(numbers[0], str(cases.resolve()) if cases else "", tuple(passed))
+        changed = sources.changed(reports[0]["sources"], sources.digests()) if reports else []
+        request = report.Request(numbers[0], str(cases.resolve()) if cases else "", tuple(passed), tuple(changed))
         reports.append(report.run(folder, request, seconds, lambda *result: None if as_json else _tell(*result)))
     changes = report.changes(*reports) if len(reports) == 2 else []
     if as_json:

@@ -31,6 +31,7 @@ from caffelite.selftest.report import (
     figures,
     page,
     runner,
+    sources,
     tests,
     worker,
 )
@@ -370,6 +371,33 @@ def test_tests_of_gpus_run_by_worth(tmp_path, monkeypatch):
     assert total["detail"] == "2 passed, 0 did not run"
     first, total = (row for row in tests.rows("gpu", Request(0), 0) if "planned" not in row)
     assert first == {"passed": "tests/test_some.py::test_before"} and total["detail"] == "1 passed, 3 did not run"
+
+
+def test_tests_of_what_changed_run_before_the_others_that_passed(tmp_path, monkeypatch):
+    for folder in ("families/ssd", "net"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        name = f"tests/{folder}/test_{folder.replace('/', '_')}.py"
+        (tmp_path / name).write_text("import pytest\n@pytest.mark.gpu\ndef test_it():\n    pass\n")
+    (tmp_path / "setup.cfg").write_text("[tool:pytest]\nmarkers =\n    gpu: x\n")
+    monkeypatch.setattr(tests, "ROOT", tmp_path)
+    both = "tests/families/ssd/test_families_ssd.py::test_it", "tests/net/test_net.py::test_it"
+    for changed, first in (("families/ssd", both[0]), ("net", both[1])):
+        planned, *_ = tests.rows("gpu", Request(0, old=both, changed=(changed,)), 60)
+        assert planned["planned"][0] == first
+
+
+def test_a_report_knows_the_parts_of_the_package_that_changed(tmp_path):
+    for name in ("net/a.py", "families/ssd/b.py", "devices/cuda/c.py", "errors.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    before = sources.digests(tmp_path)
+    assert set(before) == {"net", "families/ssd", "devices/cuda", "errors"}
+    (tmp_path / "families/ssd/b.py").write_text("x = 2\n")
+    (tmp_path / "net/new.py").write_text("")
+    (tmp_path / "roots.py").write_text("")
+    after = sources.digests(tmp_path)
+    assert sources.changed(before, after) == ["families/ssd", "net", "roots"]
+    assert sources.changed({}, after) == []
 
 
 # The command on the stand-in

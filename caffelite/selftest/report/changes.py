@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 from typing import Any
 
+from . import sources
+
 PASSED: dict[str, Any] = {"status": "pass", "detail": "", "figures": {}}
 NOISE = 0.05  # of a figure: less is no change
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """A line for each row whose status changed, that is new or gone, or whose figures moved by more than 5 %."""
+    """A line for the device and for the parts of caffelite that differ, and for each row whose status changed, that is
+    new or gone, or whose figures moved by more than 5 %."""
     before, after = _rows(old), _rows(new)
     lines = [] if old["device"] == new["device"] else [f"device: {old['device']} -> {new['device']}"]
+    if parts := sources.changed(old["sources"], new["sources"]):
+        lines.append(f"caffelite: changed in {', '.join(parts)}")
     for name in [*before, *(name for name in after if name not in before)]:
         a, b = before.get(name), after.get(name)
         if a is None or b is None:

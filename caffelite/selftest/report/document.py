@@ -9,7 +9,7 @@ from typing import Any
 from ... import __version__, stored
 from ...errors import CaffeliteError
 from ...runs.folder import write_atomically
-from . import page
+from . import page, sources
 from .steps import Step
 
 FORMAT = 1
@@ -37,6 +37,7 @@ FIELDS = {
     "seconds": float,
     "steps": [STEP],
 }
+LATER = {"sources": {str: str}}  # fields that older reports lack
 WAITING, RUNNING, FINISHED = "waiting", "running", "finished"
 SHARE = 0.1  # of the time at most that goes into writing
 
@@ -56,6 +57,7 @@ class Document:
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "state": RUNNING,
             "device": "",
+            "sources": sources.digests(),
             "budget": float(budget),
             "seconds": 0.0,
             "steps": [
@@ -127,4 +129,4 @@ def read(path: Path) -> dict[str, Any]:
     if not file.is_file():
         remedy = "name the folder of a report, or its report.json"
         raise CaffeliteError(f"there is no report {path}", expected=f"a file {JSON}", remedy=remedy)
-    return stored.load(file, FIELDS)
+    return {"sources": {}, **stored.load(file, FIELDS, LATER)}

@@ -43,6 +43,8 @@ def rows(request: Request) -> Iterator[dict[str, Any]]:
     yield row("versions", versions(bench))
     yield row("clocks", _clocks(request.gpu))
     yield row("machine", f"{platform.platform()}, {len(usable_cores())} cores, Python {sys.version.split()[0]}")
+    if request.changed:
+        yield row("changed since the older report", ", ".join(request.changed))
     chosen = sorted(name for name in os.environ if re.fullmatch(VARIABLES, name))
     yield row("variables", ", ".join(f"{name}={os.environ[name]}" for name in chosen) or "none")
 

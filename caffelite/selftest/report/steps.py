@@ -12,11 +12,13 @@ SHARED_RANKS = "ranks"  # the group of steps with several ranks on one GPU
 @dataclass(frozen=True)
 class Request:
     """What a report was asked for. gpu: its number; None for the CPU. cases: a folder of reference cases. old: the
-    names of tests that passed in an older report, which run last."""
+    names of tests that passed in an older report, which run last. changed: the parts of the package that changed since
+    then, whose tests run before these."""
 
     gpu: int | None
     cases: str = ""
     old: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

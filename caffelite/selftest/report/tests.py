@@ -46,7 +46,7 @@ def rows(mark: str, request: Request, seconds: float) -> Iterator[dict[str, Any]
     words += ["--continue-on-collection-errors"]
     reader, writer = os.pipe()
     with tempfile.NamedTemporaryFile("w", suffix=".json") as order:
-        json.dump(request.old, order)
+        json.dump([request.old, request.changed], order)
         order.flush()
         paths = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, PIPE: str(writer), ORDER: order.name, "PYTHONPATH": paths}
@@ -85,12 +85,14 @@ _session: list[Any] = []
 
 
 def pytest_collection_finish(session) -> None:
-    """Sorts the tests: those that passed in an older report last, the first of FIRST first."""
-    before = set(json.loads(Path(os.environ[ORDER]).read_text()))
+    """Sorts the tests: those that passed in an older report last, and of these those of parts that changed since then
+    first; the first of FIRST first."""
+    before, changed = (set(names) for names in json.loads(Path(os.environ[ORDER]).read_text()))
 
-    def worth(item) -> tuple[bool, int]:
+    def worth(item) -> tuple[int, int]:
         place = next((i for i, word in enumerate(FIRST) if word in item.nodeid), len(FIRST))
-        return item.nodeid in before, place
+        is_changed = any(f"tests/{part}/" in item.nodeid for part in changed)
+        return (2 - is_changed if item.nodeid in before else 0), place
 
     session.items.sort(key=worth)
     _session.append(session)
