@@ -24,6 +24,7 @@ from layers.layer_rows import ROWS  # noqa: E402
 from caffelite import Net  # noqa: E402
 from caffelite.errors import CaffeliteError  # noqa: E402
 from caffelite.fork import option, tree  # noqa: E402
+from caffelite.layers import REGISTRY  # noqa: E402
 
 DATA = {"Data", "HDF5Data", "HDF5Output", "ImageData", "WindowData", "MemoryData", "Python", "Input", "DummyData"}
 RANDOM = {"Dropout": "random numbers", "Split": "gradients of a layer that nets insert"}
@@ -52,7 +53,7 @@ def passes(path: Path, row: Any, arrays: dict, params: list, slopes: dict) -> tu
     random = np.random.default_rng(5)
     for name, top in tops.items():
         slopes.setdefault(name, random.normal(size=top.shape))
-    constant = {f"x{i}" for i in row.constant}
+    constant = {f"x{i}" for i in constants(row)}
     gradients: dict[str, np.ndarray] = {}
     for _ in range(2):  # the first compiles
         net.clear_param_diffs()
@@ -65,6 +66,11 @@ def passes(path: Path, row: Any, arrays: dict, params: list, slopes: dict) -> tu
             gradients = {name: net.blobs[name].diff.copy() for name in arrays if name not in constant}
             gradients |= {f"parameter {i}": blob.diff.copy() for i, blob in enumerate(blobs)}
     return tops, gradients, time.perf_counter() - start, [blob.data.copy() for blob in blobs]
+
+
+def constants(row: Any) -> set[int]:
+    """The bottoms without gradients."""
+    return {*row.constant, *REGISTRY[row.kind].constant_bottoms}
 
 
 def difference(ours: dict, theirs: dict) -> float:
@@ -80,7 +86,7 @@ def difference(ours: dict, theirs: dict) -> float:
 def compare(row: Any, caffe: str, folder: Path, result: Result) -> None:
     """Adds a row to the result of its type."""
     path = folder / "net.prototxt"
-    down = " ".join(f"propagate_down: {str(i not in row.constant).lower()}" for i in range(len(row.bottoms)))
+    down = " ".join(f"propagate_down: {str(i not in constants(row)).lower()}" for i in range(len(row.bottoms)))
     head, own = row.text().rsplit("layer {", 1)
     path.write_text(f"force_backward: true\n{head}layer {{ {down} {own}")
     random = np.random.default_rng(4)

@@ -83,12 +83,6 @@ def _version(program: str) -> str:
     return subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
 
 
-def library(tree: Tree, descriptors: bytes, types: Sequence[str], on_progress: Progress | None = None) -> Path:
-    """The shared library with layer types of the fork; compiled where the cache has none of the same sources.
-    descriptors: the serialized FileDescriptorSet of its schema. Errors: a file that a type needs does not compile."""
-    return Build(tree, descriptors, on_progress or (lambda text: None)).library(types)
-
-
 def runs_as_gpu(tree: Tree, source: Source, method: str) -> bool:
     """Whether the method ("Forward", "Backward") is computed by the layer's CUDA source: the one for CPUs is not
     implemented, or empty where that one is not."""
@@ -112,7 +106,8 @@ def has_silent_forward(tree: Tree, source: Source) -> bool:
 
 @dataclass(eq=False)
 class Build:
-    """Compiling in one tree. ``errors``: of files that did not compile."""
+    """Compiling in one tree. descriptors: the serialized FileDescriptorSet of its schema. ``errors``: of files that did
+    not compile."""
 
     tree: Tree
     descriptors: bytes
@@ -273,7 +268,16 @@ class Build:
 
     # Libraries
 
+    def compile_ahead(self, types: Iterable[str]) -> None:
+        """Compiles the files of types side by side, whose libraries will be asked for. Mistakes are reported then."""
+        sources = [self.tree.types[name] for name in types if name in self.tree.types]
+        paths = dict.fromkeys([*self._core(), *(path for source in sources for path in self._files(source))])
+        with ThreadPoolExecutor(len(usable_cores())) as pool:
+            list(pool.map(self.object, paths))
+
     def library(self, types: Sequence[str]) -> Path:
+        """The shared library with these types; compiled where the cache has none of the same sources. Errors: there is
+        no such type; a file that one needs does not compile."""
         wanted = [self._known(name) for name in types]
         objects = self.closure(wanted)
         names = sorted(path.name for path in objects.values())
@@ -290,16 +294,13 @@ class Build:
     def closure(self, wanted: Sequence[Source]) -> dict[Path, Path]:
         """Objects by source: the core, the types, and what undefined symbols and the names of types name."""
         objects: dict[Path, Path] = {}
-        own = [CPP / name for name in ("driver.cpp", "message.cpp", "blas.cpp")] + [
-            self.include / "caffe/proto/caffe.pb.cc"
-        ]
-        core = [self.base / name for name in ALWAYS if (self.base / name).exists()]
+        core = self._core()
         needed = {path for source in wanted for path in self._files(source)}
         factory = {path for path in core if path.name == "layer_factory.cpp"}
-        pending = dict.fromkeys([*own, *core, *sorted(needed)])
+        pending = dict.fromkeys([*core, *sorted(needed)])
         cuda = any(path.suffix == ".cu" for path in needed)
         while pending:
-            self._compile_all(pending, objects, required={*own, *core, *needed})
+            self._compile_all(pending, objects, required={*core, *needed})
             symbols = _Symbols({path: made for path, made in objects.items() if path not in factory}, objects)
             named = {
                 file for name in self._types_made(objects.keys() - factory - set(core)) for file in self._files(name)
@@ -307,6 +308,12 @@ class Build:
             more = named | {path for symbol in symbols.undefined for path in self._naming(symbol, cuda)}
             pending = dict.fromkeys(sorted(more - objects.keys() - self.errors.keys()))
         return objects
+
+    def _core(self) -> list[Path]:
+        """What every library has: caffelite's own part and the classes that layers build on."""
+        own = [CPP / name for name in ("driver.cpp", "message.cpp", "blas.cpp")]
+        base = [self.base / name for name in ALWAYS if (self.base / name).exists()]
+        return [*own, self.include / "caffe/proto/caffe.pb.cc", *base]
 
     def _files(self, source: Source) -> list[Path]:
         """The files of a type; its CUDA source where that computes what the other does not."""

@@ -31,6 +31,10 @@ class Fork(Protocol):
     @property
     def schema(self) -> Any: ...
 
+    def own_types(self) -> list[str]:
+        """The types that nets have asked for, as the sources name them."""
+        ...
+
 
 class ForkLayer(Varying, Layer):
     """A layer that a fork's own code computes; any shape."""
@@ -54,8 +58,9 @@ class ForkLayer(Varying, Layer):
             what = f"Forward_cpu of {self._file()} is empty: the fork computes this layer on a GPU only"
             raise self.error(what, remedy="its .cu is not among the fork's files, or does not compute it either")
         try:
-            kinds = [self.spec.fork.type]
-            self.library = build.library(self.fork.tree, self.fork.schema.descriptor_set, kinds, _progress)
+            made = build.Build(self.fork.tree, self.fork.schema.descriptor_set, _progress)
+            made.compile_ahead(self.fork.own_types())
+            self.library = made.library([self.spec.fork.type])
         except CaffeliteError as mistake:
             raise self.error(mistake.what, found=mistake.found, remedy=mistake.remedy) from None
 

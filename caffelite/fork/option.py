@@ -117,6 +117,10 @@ class Fork:
         finally:
             foreign.current = before
 
+    def own_types(self) -> list[str]:
+        """The types that nets have asked for, as the sources name them."""
+        return [source for kind in self._added if (source := self.source_name(kind.type))]
+
     def leave(self) -> None:
         """Takes the types out of the registry."""
         for kind in self._added:
