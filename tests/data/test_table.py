@@ -70,26 +70,3 @@ def test_all_bad_rows_are_reported(tmp_path):
     with pytest.raises(CaffeliteError) as mistake:
         read_table(tmp_path / "t.csv")
     assert [m.where.line for m in mistake.value.mistakes] == [2, 4]
-
-
-# Lists with several labels on a line
-
-
-def labeled(folder, lines, more=""):
-    """A layer of these lines."""
-    (folder / "labels.txt").write_text(lines)
-    files = f'source: "{folder}/labels.txt" root_folder: "{folder}/"'
-    param = f"multi_label_image_data_param {{ {files} batch_size: 2 label_num: 3 {more} }}"
-    return f'type: "MultiLabelImageData" top: "data" top: "label" {param}'
-
-
-def test_a_list_may_have_several_labels_on_a_line(table, source):
-    opened = source(labeled(table.parent, "p0.png 1 -2 3\n\np1.png  4 5 6\n"))
-    assert opened.shapes[1] == (2, 3)
-    assert opened.next()[1].tolist() == [[1, -2, 3], [4, 5, 6]]
-
-
-@pytest.mark.parametrize("line", ["a.png 1 2", "a.png 1 2 x", "1"])
-def test_bad_lines_of_labels_are_refused(table, source, line):
-    with pytest.raises(CaffeliteError, match=r"labels.txt:2: not 3 labels; expected a name and 3 integers, found"):
-        source(labeled(table.parent, f"p0.png 1 2 3\n{line}\n"))

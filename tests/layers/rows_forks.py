@@ -35,6 +35,9 @@ def alpha_dropout(x):
     return [a * y + a * 0.25 * 1.5]
 
 
+# Some move samples or have several in a row; a dropped value is a constant.
+UNLIKE = "Lstm Reverse Transpose SeLuDropout".split()
+
 ROWS = [
     Row("Lstm", "num_output: 3", lstm(1), [(4, 2)]),
     Row("Lstm of three axes", "num_output: 3", lstm(2), [(4, 2, 3), ((4, 2), starts)]),

@@ -56,6 +56,9 @@ def sided(kernel: int, stride: int, before: int, after: int, kind: str):
     return oracle
 
 
+# The columns of a pad are 0.
+UNLIKE = "Im2col Padding".split()
+
 ROWS = [
     Row("Padding of Deeplab", "pad_beg: 2 pad_end: 1 pad_t: 1", lambda x: np.pad(x, ((0, 0), (0, 0), (3, 1), (2, 1)))),
     Row(

@@ -6,6 +6,9 @@ from layers.layer_row import Row
 from layers.oracles import normalized, within
 from textnet import IMAGE
 
+# The samples of a batch share their moments.
+UNLIKE = "BatchNorm".split()
+
 ROWS = [
     Row("BatchNorm", "", lambda x, *stored: normalized(x, (0, 2, 3), 1e-5)),
     Row("BatchNorm of vectors", "eps: 0.5", lambda x, *stored: normalized(x, 0, 0.5), [(5, 3)]),

@@ -11,6 +11,9 @@ IN_MEMORY = np.arange(24.0).reshape(4, 3, 1, 2), np.arange(4.0)
 FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
 
 
+# A batch of states has N second.
+UNLIKE = "LSTMUnit".split()
+
 ROWS = [
     Row(
         "RNN",

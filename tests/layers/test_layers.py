@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend
 from layers.layer_row import FILL, Row
-from layers.layer_rows import ROWS
+from layers.layer_rows import ROWS, UNLIKE
 from textnet import assert_slope, bind, feed, forward, inputs, layer, over, run
 
 from caffelite.devices import open_device
@@ -55,15 +55,6 @@ def assert_forward(row: Row, rng, dev, batch: int | None = None, rtol: float = 1
         np.testing.assert_allclose(actual, values, rtol, atol)
     net.check_faults()
     return net, fed
-
-
-# A label gives no score, the columns of a pad are 0, as is what Upsample adds, the samples of a batch share their
-# moments, a batch of states has N second, a dropped value is a constant, some layers move samples or have several in a
-# row, a loss of flows does not count what is NaN, and a mask leaves one capsule.
-UNLIKE = {
-    *"Im2col BatchNorm BN BNConv LSTMUnit Upsample Padding Unpooling Lstm Reverse Transpose SeLuDropout".split(),
-    *("CapsuleMask", "ConvLSTM", "DenseBlock", "L1Loss of flows", "L1Loss of lengths"),
-}
 
 
 def assert_nan_is_not_hidden(row: Row, net, fed) -> None:

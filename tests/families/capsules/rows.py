@@ -44,6 +44,9 @@ def margins(x, label):
     return [loss / len(x)]
 
 
+# A mask leaves one capsule.
+UNLIKE = "CapsuleMask".split()
+
 ROWS = [
     Row("Squash", "capsule_dim: 4", squashed, [(2, 3, 8)]),
     Row("CapsuleLen", "num_class: 3", lambda x: lengths(x)[..., 0], [(2, 3, 4)]),

@@ -190,6 +190,9 @@ IMAGES = (2, 3, 7, 6)
 FLOWS = (2, 2, 4, 5)
 FED = [np.arange(24.0).reshape(2, 3, 2, 2), np.arange(16.0).reshape(2, 2, 2, 2) / 32]  # by a source
 
+# What is NaN does not count.
+UNLIKE = ("L1Loss of flows", "L1Loss of lengths")
+
 ROWS = [
     Row("NegReLU", "", lambda x: np.minimum(x, 0), [BATCH]),
     Row("NegReLU with a slope", "negative_slope: 0.5", lambda x: np.where(x < 0, x, x / 2), [BATCH]),

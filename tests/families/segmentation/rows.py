@@ -66,6 +66,9 @@ def overlaps(x, label, ignore: int | None = None):
 FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
 
 
+# The samples of a batch share their moments; what Upsample adds is 0.
+UNLIKE = "BN BNConv Upsample Unpooling".split()
+
 ROWS = [
     Row(
         "Unpooling",

@@ -82,6 +82,9 @@ def winners(x, kernel, stride):
     return [x * mask, mask]
 
 
+# Steps follow each other; the samples of a batch share their moments.
+UNLIKE = "ConvLSTM DenseBlock".split()
+
 ROWS = [
     Row("GroupNorm", "group_num: 2 eps: 0.25", lambda x: grouped(x, 2, 0.25), [(2, 6, 4, 3)]),
     Row("GroupNorm of vectors", "group_num: 1", lambda x: normalized(x, 1, 1e-5), [(4, 6)]),
