@@ -159,10 +159,7 @@ def check_micro_batches(graph: Graph, count: int) -> None:
         remedy = "leave micro_batches at 1; iter_size also fills a pipeline"
         what = f"its samples depend on each other, so that {count} micro-batches are not the batch"
         if isinstance(node.layer, SharesSamples) and node.layer.can_share(micro_batches=False):
-            what = (
-                f"its divisor is counted in the batch, but the first of {count} micro-batches goes backward before the "
-            )
-            what += "last is read"
+            what = f"its divisor is counted in the batch, but the first of {count} micro-batches goes backward earlier"
         raise node.layer.error(what, remedy=remedy, outer=True)
 
 
