@@ -15,18 +15,23 @@ def solver(context, option, text: str | None) -> str | None:
 
 
 def net(names: Sequence[str], text: str | None) -> str | None:
-    """The path of a net. text: a file, a folder with one of these files, or the name of a net that ships with weights.
-    Errors: none of them."""
+    """The path of a net. text: a file, a folder with one of these files, or the name of a net that ships with weights,
+    also where a folder of that name has none of them. Errors: none of them."""
     if text and os.path.isdir(text):
-        return in_folder(text, names)
-    if not text or "." in text or os.sep in text or os.path.isfile(text):
+        try:
+            return in_folder(text, names)
+        except CaffeliteError as error:
+            without = error
+    elif not text or "." in text or os.sep in text or os.path.isfile(text):
         return text
+    else:
+        without = None
     from ..zoo import trained
 
     try:
         return str(trained.find(text).deploy)
     except CaffeliteError as error:
-        raise CaffeliteError(f"no file {text}, and {error}") from None
+        raise without or CaffeliteError(f"no file {text}, and {error}") from None
 
 
 def in_folder(folder: str, names: Sequence[str]) -> str:
