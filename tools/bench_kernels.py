@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caffelite.devices import Window, ops
+from caffelite.devices import Window, formula_ops, ops
 from caffelite.devices.cuda import GPU, why_none
 from caffelite.devices.formula import Formula
 
@@ -161,7 +161,8 @@ class Bench:
         w, g, h = (self.blob(size, dtype="float32") for _ in range(3))
         ends = np.arange(0, size, 4096)
         ones, numbers = np.ones(len(ends)), self.blob(1, dtype="float32")
-        update = self.dev.updater(SGD, np.stack([ends, np.minimum(ends + 4096, size)], 1), ones, ones, momentum=0.9)
+        chunks = np.stack([ends, np.minimum(ends + 4096, size)], 1)
+        update = self.dev.build(formula_ops.Update(SGD, chunks, ones, ones, {"momentum": 0.9}))
         yield Case("SGD's update", f"{size:,}", (w, w, h, h, g), lambda: update(numbers, loss, w, g, h))
         square = self.dev.sum(Formula("g * g", ("g",)))
         yield Case("sum of squares", f"{size:,}", (g,), lambda: square(g, loss))

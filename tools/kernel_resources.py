@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from recording_backend import RecordingBackend
 
-from caffelite.devices import cuda
+from caffelite.devices import cuda, formula_ops
 from caffelite.devices.cuda import GPU
 from caffelite.devices.cuda.backend import SPIN
 from caffelite.devices.formula import Formula
@@ -62,7 +62,7 @@ def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
         dev.channel_sums(pair, ("y",), many, 2, p, k=1)(x, s, s, (s, s))
         dev.batch_moments(many, 2, p, 1e-5, 0.9)(x, s, s, s, s, s)
     rule = Formula(RULE, ("w", "g", "h"), constants=("rate", "decay", "mu"))
-    dev.updater(rule, np.array([[0, 5]]), np.ones(1), np.ones(1), mu=0.5)(s, s, s, s, s)
+    dev.build(formula_ops.Update(rule, np.array([[0, 5]]), np.ones(1), np.ones(1), {"mu": 0.5}))(s, s, s, s, s)
     return sorted(backend.sources)
 
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import compile_schema  # noqa: E402
 
-from caffelite.devices import detection_ops, ops  # noqa: E402
+from caffelite.devices import detection_ops, formula_ops, ops  # noqa: E402
 from caffelite.layers import REGISTRY, Layer  # noqa: E402
 
 OWN = ("layers", "families", "data/layers")  # folders of layer types
@@ -135,7 +135,8 @@ def listed(tree: ast.Module) -> list[set[str]]:
 def operations(root: Path = PACKAGE / "devices") -> dict[str, list[str]]:
     """Operation of a device → the files that list its parameters: of those with FEWEST parameters or more."""
     lists = {path.relative_to(root).as_posix(): listed(ast.parse(path.read_text())) for path in root.rglob("*.py")}
-    kinds = [kind for kind in (*vars(ops).values(), *vars(detection_ops).values()) if dataclasses.is_dataclass(kind)]
+    modules = ops, detection_ops, formula_ops
+    kinds = [kind for module in modules for kind in vars(module).values() if dataclasses.is_dataclass(kind)]
     fields = {kind.__name__: {field.name for field in dataclasses.fields(kind)} for kind in kinds}
     return {
         name: [path for path, found in lists.items() if any(wanted <= names for names in found)]

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from . import ops
 from .context import ExecutionContext
 from .exclusive import DeviceLock
-from .formula import Formula
+from .formula_ops import FormulaDevice
 from .traits import DeviceTraits
 from .types import Array, Gather, Kernel, Shape
 
@@ -114,7 +114,7 @@ class Inference(Protocol):
         """The operations that run from now on use so many threads."""
 
 
-class Device(Protocol):
+class Device(FormulaDevice, Protocol):
     """Allocates arrays and builds operations.
 
     Operations of one device run one after the other, in the order of their calls; only ``download``, ``synchronize``
@@ -227,78 +227,3 @@ class Device(Protocol):
 
     def drop_graphs(self) -> None:
         """Destroys all captured graphs; later calls capture again."""
-
-    # formulas
-
-    def map(self, formula: Formula, **constants: float) -> Kernel:
-        """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
-
-    def sum(self, formula: Formula, scale: float = 1.0, **constants: float) -> Kernel:
-        """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, summed in float64."""
-
-    def channel_map(
-        self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float
-    ) -> Kernel:
-        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P); the arrays named in ``channels`` have C elements."""
-
-    def channel_sum(
-        self,
-        formula: Formula,
-        channels: tuple[str, ...],
-        n: int,
-        c: int,
-        p: int,
-        /,
-        scale: float = 1.0,
-        **constants: float,
-    ) -> Kernel:
-        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, summed in
-        float64; arrays as in ``channel_map``."""
-
-    def channel_sums(
-        self,
-        formulas: tuple[Formula, ...],
-        channels: tuple[str, ...],
-        n: int,
-        c: int,
-        p: int,
-        /,
-        scale: float = 1.0,
-        with_values: bool = False,
-        **constants: float,
-    ) -> Kernel:
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas; arrays are those of all formulas, each once.
-        with_values: ``run(*arrays, outs, values)``, where ``values``, which may be one of the arrays, receives the
-        first formula's values."""
-
-    def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float) -> Kernel:
-        """``run(x, mean, scale, means, variances, count)``: statistics of each channel of x (N, C, P) for batch
-        normalization.
-
-        scale = 1 / √(variance + eps). means and variances (C, unbiased) and count (1) are running sums: multiplied by
-        ``keep``, then added to.
-        """
-
-    def relu_backward(self, n: int, c: int, p: int, slope: float) -> Kernel:
-        """``run(y, dy, db=None, add=False)``: dy (N, C, P), the gradient of a leaky ReLU's top y, becomes that of its
-        bottom; db (C) = [db +] its sum over N and P. Where P is 1, y and dy may be slices of wider rows on a device
-        that ``takes_slices``."""
-
-    def updater(
-        self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float
-    ) -> Kernel:
-        """``run(hyperparameters, scale, *arrays)``: an update rule over flat buffers.
-
-        chunks (K, 2): ranges of elements; lr_mult and decay (K): their multipliers. hyperparameters: the rate, then
-        those of the formula's constants that are not given here, in its order; scale (1): factor of g. Both are arrays
-        of the device.
-        """
-
-    @property
-    def fused_updater(self) -> Callable[..., Kernel] | None:
-        """``fused_updater(formula, lr_mult, decay, **constants)``: an update rule that computes the gradient of weights
-        as it applies the rule; None on a device whose traits never say ``fuses_updates``.
-
-        Returns ``run(hyperparameters, scale, x, dy, w, *history)``: the gradient of w (N, K) is dyᵀ x, x (M, K) and
-        dy (M, N); the rest as for ``updater``.
-        """

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..devices import ops
+from ..devices import formula_ops, ops
 from ..devices.formula import Formula
 from .bench import Bench, Wrong, compare, put, rng
 
@@ -40,7 +40,7 @@ def update(bench: Bench) -> str:
     )
     there = [put(dev, v) for v in (w, g, h)]
     chunks = np.array([[0, 4096], [4096, n]])
-    dev.updater(rule, chunks, np.array([1.0, 2.0]), np.array([0.1, 0.0]), momentum=0.9)(
+    dev.build(formula_ops.Update(rule, chunks, np.array([1.0, 2.0]), np.array([0.1, 0.0]), {"momentum": 0.9}))(
         put(dev, [0.01]), put(dev, [0.5]), *there
     )
     first = np.arange(n) < 4096

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from devices.arrays import MAKE, blank, put
 
-from caffelite.devices import detection_ops, ops, protocol
+from caffelite.devices import detection_ops, formula_ops, ops, protocol
 from caffelite.devices.context import ExecutionContext, Field, InputBuffer
 from caffelite.devices.cpu import CPU, registry as cpu_registry
 from caffelite.devices.cuda import GPU, registry as cuda_registry
@@ -101,12 +101,15 @@ EXAMPLES = [  # functions of a device's context
     lambda _: detection_ops.Proposals(1, (2, 2), ((-8.0, -8.0, 8.0, 8.0),), 16, 3, 1.0, False, 0.5, 4, 2),
     lambda _: detection_ops.RegionLoss((1, 1, 7, 2, 2), 1, True, ((1.0, 1.0),), 0.3, 0.5, 5.0, 1.0, 1.0, True, True),
 ]
-KINDS = [
-    each
-    for module in (ops, detection_ops)
-    for each in vars(module).values()
-    if inspect.isclass(each) and issubclass(each, ops.Operation) and dataclasses.is_dataclass(each)
-]
+
+
+def kinds(*modules) -> list[type]:
+    """The types of operations of modules."""
+    classes = [each for module in modules for each in vars(module).values() if inspect.isclass(each)]
+    return [each for each in classes if issubclass(each, ops.Operation) and dataclasses.is_dataclass(each)]
+
+
+KINDS, FORMULAS = kinds(ops, detection_ops), kinds(formula_ops)
 BUILDERS = {"cpu": cpu_registry.BUILDERS, "gpu": cuda_registry.BUILDERS}
 for builders in BUILDERS.values():
     builders.load()
@@ -122,7 +125,7 @@ def lacking(builders: dict[str, Registry]) -> list[str]:
     """Operations that a device must implement, and those that no device does."""
     wrong = [
         f"{name} lacks {kind.__name__}"
-        for kind in KINDS
+        for kind in (*KINDS, *FORMULAS)
         for name, registry in builders.items()
         if kind not in registry and not issubclass(kind, ops.OptionalOperation)
     ]
@@ -130,7 +133,7 @@ def lacking(builders: dict[str, Registry]) -> list[str]:
 
 
 def test_every_operation_is_implemented():
-    assert len(KINDS) > 20 and lacking(BUILDERS) == []
+    assert len(KINDS) > 20 and len(FORMULAS) == 9 and lacking(BUILDERS) == []
     assert {type(example(None)) for example in EXAMPLES} == set(KINDS), "an operation without an example"
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from devices.arrays import MAKE, blank, close, put
 
+from caffelite.devices import formula_ops
 from caffelite.devices.formula import Formula
 
 
@@ -124,7 +125,7 @@ def test_a_formula_chooses_its_names(kind):
         dev.channel_sum(formula, names[:1], 1, 2, p, **values)(put(dev, [5.0, 5.0]), there[1], twice := blank(dev, 2))
         close(dev, twice, np.full(2, p * expected))
     rule = Formula("w = " + " + ".join(names[2:]), ("w", "g"), constants=names[2:])
-    update = dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)
+    update = dev.build(formula_ops.Update(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), values))
     update(put(dev, [1.0]), put(dev, [1.0]), out, there[0])
     close(dev, out, sum(values.values()))
 
@@ -235,7 +236,7 @@ def test_updater(dev, rng):
     formula = Formula(rule, ("w", "g", "h", "h_old"), constants=("rate", "decay", "mu"))
     w, g, h, spare = rng.normal(size=(4, 5301))
     lr, decay = np.array([1.0, 2.0, 0.0]), np.array([0.01, 0.0, 0.01])
-    run = dev.updater(formula, chunks, lr, decay)
+    run = dev.build(formula_ops.Update(formula, chunks, lr, decay))
     there = [put(dev, v) for v in (w, g, h, spare)]
     run(put(dev, np.array([0.1, 0.9])), put(dev, np.array([0.25])), *there)
     which = np.repeat([0, 1, 2], np.diff(ends))

@@ -54,7 +54,6 @@ class GPU(FormulaKernels):
     name = "gpu"
     inference = None
     algorithms = None  # cuDNN ranks its plans alike on equal GPUs
-    fused_updater = None
 
     def __init__(
         self,

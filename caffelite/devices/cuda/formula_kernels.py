@@ -7,11 +7,13 @@ from functools import partial
 
 import numpy as np
 
+from .. import formula_ops
 from ..formula import Formula, merged, unbias
 from ..types import Array, Kernel
-from . import channel_sums, formulas
+from . import channel_sums as sums_sources, formulas
 from .kernels import BLOCK, Kernels, grid, grid_of_rows
 from .memory import pitch
+from .registry import implements
 
 CHUNKS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 a multiprocessor of an H100
 PARTIAL_BYTES = 256 << 10  # of partial sums of channels, about: one block sums them up
@@ -20,7 +22,7 @@ UPDATE_TILE = 2048  # elements that one block of an update rule takes
 PIECE = 8192  # numbers of a channel's sum per block
 
 
-class FormulaKernels(Kernels):
+class FormulaKernels(Kernels, formula_ops.FormulaDevice):
     """Builds functions that apply a formula to arrays, and adds and converts arrays."""
 
     def __init__(self) -> None:
@@ -70,7 +72,7 @@ class FormulaKernels(Kernels):
         self._convert(array, wide := self.empty(array.shape))
         return wide
 
-    def _typed(self, source, name: str, formulas_: tuple[Formula, ...], results=("out",), whole=np.int64):
+    def typed(self, source, name: str, formulas_: tuple[Formula, ...], results=("out",), whole=np.int64):
         """``choose(arrays)``: the kernel of the text ``source(types)`` for the types of these arrays, the formulas',
         their scalars and ``results``, and how many numbers a thread takes at once."""
         names, compiled = (*merged(formulas_), *merged(formulas_, "scalars"), *results), {}
@@ -79,194 +81,185 @@ class FormulaKernels(Kernels):
             key = tuple(a.dtype for a in arrays)
             if key not in compiled:
                 types = {n: formulas.TYPES[a.dtype.name] for n, a in zip(names, arrays, strict=True)}
-                compiled[key] = self._compile(source(types), name, whole), formulas.packed(types.values())
+                compiled[key] = self.compile(source(types), name, whole), formulas.packed(types.values())
             return compiled[key]
 
         return choose
 
-    def _constants(self, formulas_: tuple[Formula, ...], constants: dict[str, float]) -> tuple:
-        return tuple(self.dtype.type(constants[name]) for name in merged(formulas_, "constants"))
 
-    def map(self, formula: Formula, **constants: float):
-        """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
-        choose = self._typed(partial(formulas.map_source, formula), "formula_map", (formula,))
-        values = self._constants((formula,), constants)
+def _constants(device: FormulaKernels, formulas_: tuple[Formula, ...], values: formula_ops.Constants) -> tuple:
+    return tuple(device.dtype.type(values[name]) for name in merged(formulas_, "constants"))
 
-        def run(*operands):
-            (*inputs, out), (launch, each) = operands, choose(operands)
-            launch(grid(out.size, each * BLOCK), (BLOCK, 1, 1), (np.int64(out.size), out, *inputs, *values))
 
-        return run
+@implements(formula_ops.Map)
+def map_(device: FormulaKernels, op: formula_ops.Map) -> Kernel:
+    formula = op.formula
+    choose = device.typed(partial(formulas.map_source, formula), "formula_map", (formula,))
+    values = _constants(device, (formula,), op.constants)
 
-    def sum(self, formula: Formula, scale: float = 1.0, **constants: float):
-        """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
-        choose = self._typed(partial(formulas.sum_source, formula), "formula_sum", (formula,))
-        values = self._constants((formula,), constants)
-        sums, come = self.empty(CHUNKS, np.float64), self.zeros(1, np.uint32)
+    def run(*operands):
+        (*inputs, out), (launch, each) = operands, choose(operands)
+        launch(grid(out.size, each * BLOCK), (BLOCK, 1, 1), (np.int64(out.size), out, *inputs, *values))
 
-        def run(*operands, add: bool = False):
-            (*inputs, out), (launch, each) = operands, choose(operands)
-            n = inputs[0].size
-            result = sums, come, out, np.float64(scale), np.int64(add)
-            launch(grid(n, 4 * each * BLOCK, CHUNKS), (BLOCK, 1, 1), (np.int64(n), *result, *inputs, *values))
+    return run
 
-        return run
 
-    def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
-        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C
-        elements."""
-        whole = self._index(n * c * p)
-        source = partial(formulas.channel_map_source, formula, tuple(channels), p == 1)
-        choose = self._typed(source, "formula_channel_map", (formula,), whole=whole)
-        values, sizes = self._constants((formula,), constants), (whole(n), whole(c), whole(p))
+@implements(formula_ops.Sum)
+def sum_(device: FormulaKernels, op: formula_ops.Sum) -> Kernel:
+    formula, scale = op.formula, op.scale
+    choose = device.typed(partial(formulas.sum_source, formula), "formula_sum", (formula,))
+    values = _constants(device, (formula,), op.constants)
+    sums, come = device.empty(CHUNKS, np.float64), device.zeros(1, np.uint32)
 
-        def run(*operands):
-            (*inputs, out), (launch, each) = operands, choose(operands)
-            blocks = grid_of_rows(n, c, each, formulas.BATCH) if p == 1 else grid(n * c * p, each * BLOCK)
-            launch(blocks, (BLOCK, 1, 1), (*sizes, out, *inputs, *values))
+    def run(*operands, add: bool = False):
+        (*inputs, out), (launch, each) = operands, choose(operands)
+        n = inputs[0].size
+        result = sums, come, out, np.float64(scale), np.int64(add)
+        launch(grid(n, 4 * each * BLOCK, CHUNKS), (BLOCK, 1, 1), (np.int64(n), *result, *inputs, *values))
 
-        return run
+    return run
 
-    def channel_sums(
-        self,
-        formulas_: tuple[Formula, ...],
-        channels,
-        n: int,
-        c: int,
-        p: int,
-        /,
-        scale: float = 1.0,
-        with_values: bool = False,
-        **constants: float,
-    ):
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; see protocol.Device."""
-        ending = channel_sums.plain_ending(len(formulas_))
-        launch = self._sums(formulas_, channels, (n, c, p), ending, constants, with_values)
 
-        def run(*operands):
-            outs, tail = (operands[-2], operands[-1:]) if with_values else (operands[-1], ())
-            launch((np.float64(scale), False, *outs, *tail), operands[: -1 - with_values])
+@implements(formula_ops.ChannelMap)
+def channel_map(device: FormulaKernels, op: formula_ops.ChannelMap) -> Kernel:
+    (n, c, p), formula, channels = op.split, op.formula, op.channels
+    whole = device.index_type(n * c * p)
+    source = partial(formulas.channel_map_source, formula, tuple(channels), p == 1)
+    choose = device.typed(source, "formula_channel_map", (formula,), whole=whole)
+    values, sizes = _constants(device, (formula,), op.constants), (whole(n), whole(c), whole(p))
 
-        return run
+    def run(*operands):
+        (*inputs, out), (launch, each) = operands, choose(operands)
+        blocks = grid_of_rows(n, c, each, formulas.BATCH) if p == 1 else grid(n * c * p, each * BLOCK)
+        launch(blocks, (BLOCK, 1, 1), (*sizes, out, *inputs, *values))
 
-    def channel_sum(
-        self,
-        formula: Formula,
-        channels: tuple[str, ...],
-        n: int,
-        c: int,
-        p: int,
-        /,
-        scale: float = 1.0,
-        **constants: float,
-    ):
-        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in
-        float64.
+    return run
 
-        The arrays named in ``channels`` have C elements, the others N·C·P.
-        """
-        launch = self._sums((formula,), channels, (n, c, p), channel_sums.plain_ending(1), constants)
 
-        def run(*operands, add: bool = False):
-            launch((np.float64(scale), add, operands[-1]), operands[:-1])
+@implements(formula_ops.ChannelSums)
+def channel_sums(device: FormulaKernels, op: formula_ops.ChannelSums) -> Kernel:
+    with_values, scale = op.with_values, op.scale
+    ending = sums_sources.plain_ending(len(op.formulas))
+    launch = _sums(device, op.formulas, op.channels, op.split, ending, op.constants, with_values)
 
-        return run
+    def run(*operands):
+        outs, tail = (operands[-2], operands[-1:]) if with_values else (operands[-1], ())
+        launch((np.float64(scale), False, *outs, *tail), operands[: -1 - with_values])
 
-    def relu_backward(self, n: int, c: int, p: int, slope: float):
-        """``run(y, dy, db=None, add=False)``: dy (N, C, P), the gradient of a leaky ReLU's top y, becomes its bottom's;
-        db (C), if any, = [db +] the sum of that over N and P. Where P is 1, both may be slices of wider rows."""
-        formula = Formula("where(y > 0, dy, slope * dy)", ("y", "dy"), constants=("slope",))
-        alone, unread = self.map(formula, slope=slope), functools.cache(lambda: self.empty(c))
-        launch = self._sums((formula,), (), (n, c, p), channel_sums.plain_ending(1), {"slope": slope}, kept=True)
+    return run
 
-        def run(y, dy, db=None, add: bool = False):
-            if db is not None:
-                launch((np.float64(1), add, db, dy), (y, dy))
-            elif y.flags.c_contiguous and dy.flags.c_contiguous:
-                alone(y, dy, dy)
-            else:
-                launch((np.float64(1), False, unread(), dy), (y, dy))
 
-        return run
+@implements(formula_ops.ChannelSum)
+def channel_sum(device: FormulaKernels, op: formula_ops.ChannelSum) -> Kernel:
+    scale = op.scale
+    launch = _sums(device, (op.formula,), op.channels, op.split, sums_sources.plain_ending(1), op.constants)
 
-    def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float):
-        """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments; one pass, of differences from
-        the first number."""
-        both = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
-        launch = self._sums(both, ("first",), (n, c, p), channel_sums.BATCH_MOMENTS, {})
-        constants = np.float64(1 / (n * p)), float(eps), float(keep), float(unbias(n * p))
+    def run(*operands, add: bool = False):
+        launch((np.float64(scale), add, operands[-1]), operands[:-1])
 
-        def run(x, *results):
-            launch((*constants, *results), (x, x))
+    return run
 
-        return run
 
-    def _sums(
-        self,
-        formulas_: tuple[Formula, ...],
-        channels,
-        split: tuple[int, int, int],
-        ending,
-        constants: dict,
-        kept: bool = False,
-    ):
-        """``launch(results, operands)``: sums of formulas into channels; results: what the ending's parameters and
-        ``kept`` are. Where P is 1, operands and ``kept`` may be slices of wider rows."""
-        n, c, p = split
-        if c == 1:
-            n, p = 1, n * p  # one long plane
-        columns, whole = p == 1, self._index(n * c * p)
-        values, shapes = self._constants(formulas_, constants), {}
+@implements(formula_ops.ReluBackward)
+def relu_backward(device: FormulaKernels, op: formula_ops.ReluBackward) -> Kernel:
+    (_, c, _), slope = op.split, op.slope
+    formula = Formula("where(y > 0, dy, slope * dy)", ("y", "dy"), constants=("slope",))
+    alone, unread = device.map(formula, slope=slope), functools.cache(lambda: device.empty(c))
+    launch = _sums(device, (formula,), (), op.split, sums_sources.plain_ending(1), {"slope": slope}, kept=True)
 
-        def source(sliced, types):
-            return channel_sums.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept, sliced)
+    def run(y, dy, db=None, add: bool = False):
+        if db is not None:
+            launch((np.float64(1), add, db, dy), (y, dy))
+        elif y.flags.c_contiguous and dy.flags.c_contiguous:
+            alone(y, dy, dy)
+        else:
+            launch((np.float64(1), False, unread(), dy), (y, dy))
 
-        whole_rows, slices = (
-            self._typed(partial(source, sliced), "formula_channel_sums", formulas_, ("kept",) * kept, whole)
-            for sliced in (False, True)
-        )
+    return run
 
-        def shape(each: int):
-            """The grid, the block, and what the kernel takes first, for threads of ``each`` columns."""
-            across = min(ACROSS, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
-            width = across * each if columns else 1
-            groups, numbers, sums = math.ceil(c / width), width * n * p, len(formulas_)
-            most = min(CHUNKS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else CHUNKS // groups
-            pieces = max(1, min(math.ceil(numbers / PIECE), most))
-            teams = math.ceil(pieces / channel_sums.TEAM) if columns else 0
-            totals = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
-            sizes = (whole(v) for v in (n, c, p, pieces, across))
-            first = (*sizes, totals, self.zeros(groups * (teams + 1), np.uint32))
-            threads = 32 if numbers <= 128 and not columns else BLOCK
-            return grid(groups * pieces, 1), (threads, 1, 1), first
 
-        def launch(results, operands):
-            arrays = (*operands, *results[-1:]) if kept else operands
-            pitches = [pitch(array) for array in arrays]
-            run, each = (slices if any(pitches) else whole_rows)(arrays)
-            tail = [whole(apart or c) for apart in pitches] if any(pitches) else ()
-            if each not in shapes:
-                shapes[each] = shape(each)
-            grid, block, first = shapes[each]
-            run(grid, block, (*first, *(self._argument(v, whole) for v in results), *operands, *values, *tail))
+@implements(formula_ops.BatchMoments)
+def batch_moments(device: FormulaKernels, op: formula_ops.BatchMoments) -> Kernel:
+    """One pass, of differences from the first number."""
+    n, _, p = op.split
+    both = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
+    launch = _sums(device, both, ("first",), op.split, sums_sources.BATCH_MOMENTS, {})
+    constants = np.float64(1 / (n * p)), float(op.eps), float(op.keep), float(unbias(n * p))
 
-        return launch
+    def run(x, *results):
+        launch((*constants, *results), (x, x))
 
-    def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
-        """``run(hyperparameters, scale, *arrays)``: an update rule over flat buffers, see protocol.Device."""
-        launch = self._compile(formulas.update_source(formula, tuple(constants)), "formula_update")
-        tiles = [
-            (at, min(at + UPDATE_TILE, stop), k)
-            for k, (start, stop) in enumerate(chunks)
-            for at in range(start, stop, UPDATE_TILE)
-        ]
-        start, stop, owner = np.array(tiles, np.int64).reshape(-1, 3).T
-        multipliers = (np.asarray(each, self.dtype)[owner] for each in (lr_mult, decay))
-        tables = [self.uploaded(table) for table in (start, stop, *multipliers)]
-        grid, values = (len(tiles), 1, 1), [self.dtype.type(constants[n]) for n in formula.constants if n in constants]
+    return run
 
-        def run(hyperparameters, scale, *arrays):
-            if tiles:
-                launch(grid, (BLOCK, 1, 1), (*tables, hyperparameters, scale, *arrays, *values))
 
-        return run
+def _sums(
+    device: FormulaKernels,
+    formulas_: tuple[Formula, ...],
+    channels,
+    split: tuple[int, int, int],
+    ending,
+    constants: formula_ops.Constants,
+    kept: bool = False,
+):
+    """``launch(results, operands)``: sums of formulas into channels; results: what the ending's parameters and
+    ``kept`` are. Where P is 1, operands and ``kept`` may be slices of wider rows."""
+    n, c, p = split
+    if c == 1:
+        n, p = 1, n * p  # one long plane
+    columns, whole = p == 1, device.index_type(n * c * p)
+    values, shapes = _constants(device, formulas_, constants), {}
+
+    def source(sliced, types):
+        return sums_sources.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept, sliced)
+
+    whole_rows, slices = (
+        device.typed(partial(source, sliced), "formula_channel_sums", formulas_, ("kept",) * kept, whole)
+        for sliced in (False, True)
+    )
+
+    def shape(each: int):
+        """The grid, the block, and what the kernel takes first, for threads of ``each`` columns."""
+        across = min(ACROSS, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
+        width = across * each if columns else 1
+        groups, numbers, sums = math.ceil(c / width), width * n * p, len(formulas_)
+        most = min(CHUNKS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else CHUNKS // groups
+        pieces = max(1, min(math.ceil(numbers / PIECE), most))
+        teams = math.ceil(pieces / sums_sources.TEAM) if columns else 0
+        totals = device.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
+        sizes = (whole(v) for v in (n, c, p, pieces, across))
+        first = (*sizes, totals, device.zeros(groups * (teams + 1), np.uint32))
+        threads = 32 if numbers <= 128 and not columns else BLOCK
+        return grid(groups * pieces, 1), (threads, 1, 1), first
+
+    def launch(results, operands):
+        arrays = (*operands, *results[-1:]) if kept else operands
+        pitches = [pitch(array) for array in arrays]
+        run, each = (slices if any(pitches) else whole_rows)(arrays)
+        tail = [whole(apart or c) for apart in pitches] if any(pitches) else ()
+        if each not in shapes:
+            shapes[each] = shape(each)
+        grid, block, first = shapes[each]
+        run(grid, block, (*first, *(device.argument(v, whole) for v in results), *operands, *values, *tail))
+
+    return launch
+
+
+@implements(formula_ops.Update)
+def update(device: FormulaKernels, op: formula_ops.Update) -> Kernel:
+    formula, constants = op.formula, op.constants
+    launch = device.compile(formulas.update_source(formula, tuple(constants)), "formula_update")
+    tiles = [
+        (at, min(at + UPDATE_TILE, stop), k)
+        for k, (start, stop) in enumerate(op.chunks)
+        for at in range(start, stop, UPDATE_TILE)
+    ]
+    start, stop, owner = np.array(tiles, np.int64).reshape(-1, 3).T
+    multipliers = (np.asarray(each, device.dtype)[owner] for each in (op.lr_mult, op.decay))
+    tables = [device.uploaded(table) for table in (start, stop, *multipliers)]
+    grid, values = (len(tiles), 1, 1), [device.dtype.type(constants[n]) for n in formula.constants if n in constants]
+
+    def run(hyperparameters, scale, *arrays):
+        if tiles:
+            launch(grid, (BLOCK, 1, 1), (*tables, hyperparameters, scale, *arrays, *values))
+
+    return run

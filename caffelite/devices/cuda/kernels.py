@@ -37,28 +37,28 @@ class Kernels(Memory):
 
         def run(*arguments):
             blob = next((a.dtype.name for a in arguments if getattr(a, "dtype", None) in HALF_DTYPES), self.dtype.name)
-            whole = self._index(max(threads, *(getattr(a, "size", 0) for a in arguments)))
+            whole = self.index_type(max(threads, *(getattr(a, "size", 0) for a in arguments)))
             if (blob, whole) not in launches:
-                launch = self._compile(self._texts[family], name, whole, formulas.TYPES[blob])
-                launches[blob, whole] = launch, tuple(self._argument(v, whole) for v in fixed)
+                launch = self.compile(self._texts[family], name, whole, formulas.TYPES[blob])
+                launches[blob, whole] = launch, tuple(self.argument(v, whole) for v in fixed)
             launch, tail = launches[blob, whole]
-            launch(blocks, (BLOCK, 1, 1), (*(self._argument(v, whole) for v in arguments), *tail))
+            launch(blocks, (BLOCK, 1, 1), (*(self.argument(v, whole) for v in arguments), *tail))
 
         return run
 
     @staticmethod
-    def _index(elements: int) -> type[np.signedinteger]:
+    def index_type(elements: int) -> type[np.signedinteger]:
         """The type of indices that reach ``elements``."""
         return np.int32 if elements < SMALL else np.int64
 
-    def _argument(self, value, whole):
+    def argument(self, value, whole):
         if value is None:
             return np.uintp(0)
         if type(value) in (int, bool):
             return whole(value)
         return self.dtype.type(value) if type(value) is float else value
 
-    def _compile(self, text: str, name: str, whole: type[np.signedinteger] = np.int64, blob: str | None = None):
+    def compile(self, text: str, name: str, whole: type[np.signedinteger] = np.int64, blob: str | None = None):
         """The kernel ``name`` of a text that follows the prelude."""
         for file in ("types", "prelude"):
             if file not in self._texts:

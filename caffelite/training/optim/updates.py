@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...devices import formula_ops
 from ...devices.formula import Formula
 from ...devices.types import Array, Kernel
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
@@ -193,11 +194,12 @@ class Updater:
         formula = Formula(text, arrays, constants=("rate", "decay", *rule.constants, *rule.changing))
         constants = {name: getattr(p, name) for name in rule.constants}
         table = np.array(chunks, np.int64).reshape(-1, 2)
-        self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
+        self._run = dev.build(formula_ops.Update(formula, table, np.array(lr), np.array(decay), constants))
         self._fused: dict[int, Kernel] = {}  # by parameter
         for i in params.fused_gradients:
-            assert dev.fused_updater, "a net has fused gradients where the device has fused updates"
-            self._fused[i] = dev.fused_updater(formula, rates[i], decays[i], **constants)
+            run = dev.build(formula_ops.FusedUpdate(formula, rates[i], decays[i], constants))
+            assert run, "a net has fused gradients where the device has fused updates"
+            self._fused[i] = run
         self._changing = [functools.partial(value, p) for value in rule.changing.values()]
         self._numbers = net.input_buffer.field((1 + len(self._changing),))
         self.clipping = Clipping(p, net, division)

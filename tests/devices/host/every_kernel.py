@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from devices.host.backend import HERE, SANITIZER, HostBackend, encoded
 
-from caffelite.devices import Window, detection_ops, ops
+from caffelite.devices import Window, detection_ops, formula_ops, ops
 from caffelite.devices.cuda import GPU, formula_kernels, kernels
 from caffelite.devices.formula import Formula
 
@@ -109,7 +109,9 @@ class Runs:
         rule = Formula("h = mu * h + rate * g; w -= h", ("w", "g", "h"), constants=("rate", "mu"))
         arrays = [self.normal(5000) for _ in range(3)]
         chunks = np.array([[0, 3000], [3000, 5000]])
-        dev.updater(rule, chunks, np.ones(2), np.ones(2), mu=0.5)(dev.zeros(1), dev.zeros(1), *arrays)
+        dev.build(formula_ops.Update(rule, chunks, np.ones(2), np.ones(2), {"mu": 0.5}))(
+            dev.zeros(1), dev.zeros(1), *arrays
+        )
 
     def losses(self) -> None:
         dev = self.dev
