@@ -29,7 +29,7 @@ def plain_ending(count: int) -> Ending:
     return Ending(parameters, text)
 
 
-# The results of formula.batch_moments, from the sums of x - first and of its squares.
+# The results of formula_ops.BatchMoments, from the sums of x - first and of its squares.
 BATCH_MOMENTS = Ending(
     "double scale_, real eps_, real keep_, real unbias_, real* mean_at_, real* scale_at_, real* means_, real* "
     "variances_, real* count_at_",

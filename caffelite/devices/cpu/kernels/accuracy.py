@@ -28,6 +28,7 @@ def accuracy(x, label, top_k, ignore, ignoring, score, per_class, counts, bad):
             mine = x[n, which, p]
             better = 0
             for c in range(x.shape[1]):
+                # "Not smaller" and not "larger or equal": a NaN counts against the label.
                 if c != which and not x[n, c, p] < mine:
                     better += 1
             counted += 1

@@ -211,6 +211,7 @@ def _add_moments(x0, x1, x2, x3, first, a, b):
     for c in range(first.size):
         v0, v1 = as_number(x0[c]) - first[c], as_number(x1[c]) - first[c]
         v2, v3 = as_number(x2[c]) - first[c], as_number(x3[c]) - first[c]
+        # From left to right, as the loop over single rows adds: the sum does not depend on where fours begin.
         a[c] = a[c] + v0 + v1 + v2 + v3
         b[c] = b[c] + v0 * v0 + v1 * v1 + v2 * v2 + v3 * v3
 
@@ -264,12 +265,13 @@ def join_moments(first, rows, partial, mean, variance):
     for c in range(channels):
         total, squares = sums[0, c] / rows, sums[1, c] / rows
         mean[c] = first[c] + total
+        # Of equal numbers rounding leaves less than 0, whose root would be NaN.
         variance[c] = max(squares - total * total, 0.0)
 
 
 @kernel
 def running_moments(mean, variance, eps, keep, unbias, scale, means, variances, count):
-    """scale = 1 / √(variance + eps); running sums: see formula.batch_moments. One call for many short loops."""
+    """scale = 1 / √(variance + eps); running sums: see ``BatchMoments``. One call for many short loops."""
     for c in range(mean.size):
         scale[c] = 1 / np.sqrt(variance[c] + eps)
         means[c] = means[c] * keep + mean[c]

@@ -10,6 +10,7 @@ from .settings import kernel
 def checksum(words):
     """A number that depends on each of ``words`` (uint32) and its position."""
     total = np.uint64(0)
+    # Odd factors have inverses modulo 2⁶⁴: no change of a single word leaves the sum as it is.
     for i in range(words.size):
         total += np.uint64(words[i]) * np.uint64(np.uint32(2 * i + 1))
     return total

@@ -34,6 +34,7 @@ def column_sums(first, last, dy, out, keep):
     channel."""
     for t in range(first, last):
         lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, out.size)
+        # The float64 sums of a block of columns stay in the L1 cache while all rows pass by.
         totals = np.zeros(COLUMNS)
         for m in range(dy.shape[0]):
             row = dy[m, lo:hi]

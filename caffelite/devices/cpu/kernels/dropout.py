@@ -43,6 +43,8 @@ def _draw(mask, first, threshold, sample, iteration, stream, low, high):
     start = min(width, -first % 4)
     quads = (width - start) // 4
     quad = (first + start) // 4
+    # A counter gives four words. A number has the word of its place in the sample, so that a device that has a part of
+    # the sample draws what one device draws for the whole: incomplete fours at both ends are drawn one by one.
     for i in range(start):
         words = philox(first // 4, sample, iteration, stream, low, high)
         mask[i] = words[(first + i) % 4] >= threshold

@@ -49,6 +49,7 @@ def lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta):
     for plane in range(first, last):
         n, c = plane // channels, plane % channels
         out = dx[n, c]
+        # The channels whose windows cover c: for an even size they are not those of c's own window.
         out[:] = 0
         for d in range(max(0, c + before - size + 1), min(channels, c + before + 1)):
             a, b, s = dy[n, d], y[n, d], scale[n, d]

@@ -39,6 +39,8 @@ def take_forward(table, index, out, bad):
 def take_backward(first, last, index, dout, dtable, keep):
     """dtable [+]= the rows of dout (count, width), in order, each to the row that index names."""
     width = dtable.shape[1]
+    # Threads share columns and not rows: what an index names twice is added in order, with the same bits on any number
+    # of threads and without locks.
     for t in range(first, last):
         lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, width)
         if not keep:
@@ -65,6 +67,7 @@ def top_k(begin, end, x, values, index):
     for s in range(begin, end):
         i, p = s // width, s % width
         last, position = x[i, 0, p], -1
+        # One pass for each of the k, in place of a sort: k is small, and no memory is taken.
         for j in range(k):
             best, where = last, -1
             for c in range(x.shape[1]):

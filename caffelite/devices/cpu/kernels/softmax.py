@@ -11,6 +11,7 @@ def softmax_forward(first, last, x, y):
     """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
     for n in range(first, last):
         for p in range(x.shape[2]):
+            # Without the maximum exp overflows from 89 on in float32; it cancels in the quotient.
             top = x[n, 0, p]
             for c in range(1, x.shape[1]):
                 top = max(top, x[n, c, p])
@@ -44,6 +45,7 @@ def softmax_loss_forward(x, prob, label, weights, ignore, ignoring, fixed, tiny,
     class.
     """
     softmax_forward(x, prob)
+    # Literals are float64: the losses of many pixels add up without the rounding of float32.
     summed, factors = 0.0, 0.0
     for n in range(prob.shape[0]):
         for p in range(prob.shape[2]):
@@ -55,6 +57,7 @@ def softmax_loss_forward(x, prob, label, weights, ignore, ignoring, fixed, tiny,
                     bad[0] = 1 + n * prob.shape[2] + p
                 continue
             v = prob[n, int(truth), p]
+            # NaN is not below tiny and stays: the loss has to show it.
             summed -= weights[int(truth)] * np.log(v if not v < tiny else tiny)
             factors += weights[int(truth)]
     divisor[0] = max(1.0, fixed) if fixed >= 0 else factors if factors > 0 else 1.0
