@@ -416,10 +416,11 @@ def run_options(names: Collection[str] = tuple(FIELDS)) -> Callable:
             run |= {name: meta[name] for name in FORK_FIELDS}
             return command(*arguments, run=run, **values)
 
+        decorated: Callable = call
         for name in reversed([*names]):
             if name not in FORK_FIELDS:
-                call = (code if name == "python_folders" else field_option(name))(call)
-        return call
+                decorated = (code if name == "python_folders" else field_option(name))(decorated)
+        return decorated
 
     return decorate
 

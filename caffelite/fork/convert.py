@@ -35,7 +35,7 @@ def convert(source: Message, target: Message, path: tuple = ()) -> Iterator[Left
     if same(source.DESCRIPTOR, target.DESCRIPTOR):
         target.MergeFromString(source.SerializeToString())
         return
-    fields = target.DESCRIPTOR.fields_by_name
+    fields: Any = target.DESCRIPTOR.fields_by_name
     for field, value in source.ListFields():
         if field.name not in fields:
             yield Leftover((*path, field.name), field, value, source)
@@ -141,7 +141,7 @@ def same(one: Descriptor, other: Descriptor) -> bool:
     return _same(one, other, frozenset())
 
 
-def _same(one: Descriptor, other: Descriptor, within: frozenset) -> bool:
+def _same(one: Any, other: Any, within: frozenset) -> bool:
     if one is other or (one.full_name, other.full_name) in within:
         return True
     within |= {(one.full_name, other.full_name)}

@@ -130,7 +130,7 @@ class Fork:
         self._added.clear()
 
 
-def use(path: str | Path | None = None, mode: str | None = None) -> None:
+def use(path: str | os.PathLike[str] | None = None, mode: str | None = None) -> None:
     """From now on this process reads and runs nets as the fork in a folder has them; None: the one that CAFFELITE_FORK
     names, if it does. Errors: CaffeliteError; another fork is in use; nothing that is native may run here."""
     global _current
@@ -147,7 +147,7 @@ def use(path: str | Path | None = None, mode: str | None = None) -> None:
             return
         what = f"one process reads nets of one fork, and this one uses {_current.path}"
         raise CaffeliteError(what, found=str(path), remedy="start another process")
-    fork = Fork(path, mode)
+    fork = Fork(Path(path), mode)
     _current, foreign.current = fork, fork.text
     layout.use(ForkFiles(fork.schema, fork.text, fork.name))
 

@@ -138,7 +138,8 @@ class _Joined:
 
     def _merge_enums(self, own: DescriptorProto, other: DescriptorProto, scope: str) -> None:
         """Adds the enums of a message of the fork, in a message of their own where their words are taken."""
-        enums, nested = ({each.name: each for each in values} for values in (own.enum_type, own.nested_type))
+        enums = {each.name: each for each in own.enum_type}
+        nested = {each.name: each for each in own.nested_type}
         words = {value.name: enum.name for enum in own.enum_type for value in enum.value}
         for enum in other.enum_type:
             taken = any(words.get(value.name, enum.name) != enum.name for value in enum.value)

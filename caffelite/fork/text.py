@@ -120,7 +120,7 @@ class ForkText:
         collector = Collector()
         for each in convert(self._as_fork(place.joined), message):
             if each.path[0].endswith("_param") and each.path[0] not in RULES:
-                what = f'unknown field "{each.field.name}" in {each.field.containing_type.name} of {self._name}'
+                what = f'unknown field "{each.field.name}" in {_holder(each)} of {self._name}'
                 collector.add(locate.error(what, *place.path, *each.path))
         collector.raise_any()
         kind = self._modern(place.joined)
@@ -149,7 +149,7 @@ class ForkText:
 
     def _as_modern(self, old: Any) -> Any:
         """A V1 layer of the joined schema in the modern form."""
-        new = self._schema.joined[LAYER]()
+        new: Any = self._schema.joined[LAYER]()
         for field, value in old.ListFields():
             if field.name in V1_PARAM:
                 for i, each in enumerate(value):
@@ -163,7 +163,7 @@ class ForkText:
 
     def _as_v1(self, new: Any, strict: bool) -> Any:
         """A layer of the joined schema as one of V1. strict: a type that the enum does not have is an error."""
-        old = self._schema.joined[V1_LAYER]()
+        old: Any = self._schema.joined[V1_LAYER]()
         for field, value in new.ListFields():
             if field.name == "param":
                 for name, target in V1_PARAM.items():
@@ -192,7 +192,7 @@ class ForkText:
         """Ignores what changes nothing. Errors: the rest."""
         collector = Collector()
         for each in left:
-            holder = each.field.containing_type.name
+            holder = _holder(each)
             if not self._harmless(each):
                 what = f'"{each.field.name}" in {holder} is of {self._name}, and caffelite does nothing of the kind'
                 remedy = "remove it to go on with a net that does without"
@@ -255,6 +255,12 @@ class ForkText:
             if field.name not in RULES:
                 place.joined.ClearField(field.name)
                 _copy(value, place.joined, field.name)
+
+
+def _holder(left: Leftover) -> str:
+    """The name of the message that has a field."""
+    holder: Any = left.field.containing_type
+    return str(holder.name)
 
 
 def _copy(value: Any, target: Any, name: str) -> None:

@@ -1,8 +1,9 @@
 """Caffemodels and solverstates in the schema of a fork."""
 
 from collections.abc import Iterator
+from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 
 from .. import caffelite_pb2 as pb, weights
 from ..errors import CaffeliteError
@@ -37,7 +38,7 @@ class ForkFiles(layout.Layout):
         self.history = self._descriptor(STATE).fields_by_name["history"].number
         self._has_shapes = "shape" in blob
 
-    def _descriptor(self, name: str) -> Descriptor:
+    def _descriptor(self, name: str) -> Any:
         """The fork's message by caffelite's name. Errors: KeyError."""
         return self._schema.message_class(self._schema.name_there(name) or name).DESCRIPTOR
 
@@ -63,7 +64,7 @@ class ForkFiles(layout.Layout):
                 return False
         return True
 
-    def _translated(self, data: memoryview, source: Descriptor, target: Descriptor) -> Iterator[bytes | memoryview]:
+    def _translated(self, data: memoryview, source: Any, target: Any) -> Iterator[bytes | memoryview]:
         """A message with the numbers of another schema; what that lacks is left out, but for caffelite's own."""
         for number, wire, value, whole in weights.fields(data):
             field = source.fields_by_number.get(number)

@@ -145,6 +145,8 @@ class NativeLayer:
         self._copy_in(self.bottoms, blobs.bottoms)
         self._copy_in(self.params, blobs.params)
         self.library.check(self.library.c.fork_reshape(*self._wired()))
+        for bottom in self.bottoms:  # not in backward: HingeLoss keeps there what its forward computes
+            self.library.array(bottom, diff=True)[...] = 0
         self.library.check(self.library.c.fork_seed(ctypes.c_uint(seed)))
         self.library.check(self.library.c.fork_forward(*self._wired(), self.phase, gpu))
         changed = []
@@ -164,8 +166,6 @@ class NativeLayer:
     def backward(self, down: Sequence[bool], gpu: bool) -> None:
         """Gradients of bottoms and parameters into the arena, from those of the tops there."""
         blobs = self._attached()
-        for bottom in self.bottoms:
-            self.library.array(bottom, diff=True)[...] = 0
         for param in self.params:
             self.library.array(param, diff=True)[...] = 0
         self._copy_in(self.params, blobs.params)

@@ -114,7 +114,8 @@ def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
     """
 
     def tolerate(message: Message, reader: Reader) -> None:
-        if message.DESCRIPTOR.name != pb.NetParameter.DESCRIPTOR.name or not (message.layer or message.layers):
+        net: Any = message
+        if message.DESCRIPTOR.name != pb.NetParameter.DESCRIPTOR.name or not (net.layer or net.layers):
             return
         dropped = reader.drop_unknown(lambda _: True)
         ignored.extend(one.error for one in dropped if not unknown_types.in_unknown_type(message, one))

@@ -138,9 +138,9 @@ def continuation(folder: Path, python: Sequence[str] = (), fork: str | None = No
         remedy = f"if you trust that code: {command(folder, 'resume', named)}"
         raise CaffeliteError(what, expected="-python, which names the code", found=found, remedy=remedy)
     if config.fork and not fork:
-        named = os.path.abspath(directory / config.fork)
-        what, found = f"{folder} was trained with a fork's layers that its records name", printable(named)
-        remedy = f"if you trust that code: {command(folder, 'resume', python, named)}"
+        sources = os.path.abspath(directory / config.fork)
+        what, found = f"{folder} was trained with a fork's layers that its records name", printable(sources)
+        remedy = f"if you trust that code: {command(folder, 'resume', python, sources)}"
         raise CaffeliteError(what, expected="-fork, which names the code", found=found, remedy=remedy)
     default = Path(f"{snapshots.prefix(folder)}_run")
     record = None if default == folder.resolve() else str(folder.resolve())

@@ -112,7 +112,8 @@ def compare_net(fork: Fork, model: str, weights: str | None, phase: int) -> list
 
 def _separated(net: pb.NetParameter) -> pb.NetParameter:
     """A copy without layers in place, so that each blob stays."""
-    separate, names = pb.NetParameter(), {}
+    separate = pb.NetParameter()
+    names: dict[str, str] = {}
     separate.CopyFrom(net)
     for layer in separate.layer:
         layer.bottom[:] = [names.get(name, name) for name in layer.bottom]
@@ -196,7 +197,7 @@ def alone(
     bottoms: Sequence[np.ndarray],
     starts: Sequence[np.ndarray | None],
     params: Sequence[np.ndarray] | None,
-    phase: int,
+    phase: Any,
 ) -> tuple[list[Difference], tuple[float, float], str]:
     """Runs a layer alone as caffelite's and as the fork's: the messages of both. starts: gradients of the tops; params:
     values of parameters, None for random ones. Returns the differences, the seconds of the fork's and of caffelite's,
@@ -223,7 +224,7 @@ def _timed(net: Net) -> float:
     return time.perf_counter() - start
 
 
-def _net_of(spec: pb.LayerParameter, shapes: Sequence[tuple[int, ...]], phase: int) -> Net:
+def _net_of(spec: pb.LayerParameter, shapes: Sequence[tuple[int, ...]], phase: Any) -> Net:
     """A net of one layer, whose bottoms are its inputs."""
     message = pb.NetParameter(name=spec.name)
     for i, shape in enumerate(shapes):

@@ -52,7 +52,8 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
 
 def _check_fork(session: dict, folder: Path) -> None:
     """Errors: the run had a fork and this process has none, or the reverse, or other files."""
-    recorded, fork = session.get("fork"), option.current()
+    recorded: dict = session.get("fork") or {}
+    fork = option.current()
     now = fork.record() if fork else None
     if recorded and not now:
         what = f"{folder} was trained with layers of the fork in {recorded.get('path')}"
@@ -61,9 +62,9 @@ def _check_fork(session: dict, folder: Path) -> None:
         raise CaffeliteError(
             f"{folder} was trained without a fork", found=f"-fork {now['path']}", remedy="leave it out"
         )
-    for name in ("layers", "proto", "sources") if recorded and now else ():
-        if recorded.get(name) != now[name]:
-            log.warning("the fork's %s differ: %s now, %s then", name, now[name], recorded.get(name))
+    for name, value in (now or {}).items() if recorded else ():
+        if name != "path" and recorded.get(name) != value:
+            log.warning("the fork's %s differ: %s now, %s then", name, value, recorded.get(name))
 
 
 def _repeat(folder: Path, session: dict, gpu: str | None, iterations: int | None) -> tuple[Comparison, int]:

@@ -15,7 +15,7 @@ def in_unknown_type(message: Message, unknown: Unknown) -> bool:
     names = (*unknown.path, unknown.name)
     for depth, step in enumerate(unknown.path, 1):
         holder = holder[step] if isinstance(step, int) else getattr(holder, step)
-        if isinstance(holder, Message) and holder.DESCRIPTOR.name == "LayerParameter":
+        if getattr(getattr(holder, "DESCRIPTOR", None), "name", "") == "LayerParameter":
             unknown_type = bool(holder.type) and holder.type not in REGISTRY and not _of_fork(holder.type)
             return unknown_type and names[depth].endswith("_param")
     return False
