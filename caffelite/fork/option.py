@@ -102,7 +102,8 @@ class Fork:
         if any(kind.type == name for kind in self._added):
             return
         kind = layer_class(self, name)
-        if name in REGISTRY:
+        if known := REGISTRY.get(name):
+            kind.differentiable, kind.constant_bottoms = known.differentiable, known.constant_bottoms
             REGISTRY.add_variant(name, lambda spec: spec.HasField("fork"), kind, first=True)
         else:
             REGISTRY.add(name, kind)

@@ -159,7 +159,7 @@ def _layer(fork: Fork, mine: Any, its: Any, ours: Net, theirs: Net) -> LayerComp
     else:
         bottoms = [_array(theirs, theirs.data[value], value) for value in its.bottoms]
         starts = [_array(theirs, theirs.diff.get(value), value) for value in its.tops]
-        params = [_array(theirs, view.data) for view in its.layer.params]
+        params = [_array(theirs, theirs.params.blobs[ref.owner]) for ref in its.params]
         specs = mine.layer.spec, spec
         made.alone, made.seconds, made.reason = alone(specs, bottoms, starts, params, theirs.graph.phase)
     return made
@@ -172,9 +172,10 @@ def _in_net(mine: Any, its: Any, ours: Net, theirs: Net) -> Iterator[Difference]
         one, two = _array(theirs, theirs.diff.get(other), other), _array(ours, ours.diff.get(value), value)
         if one is not None and two is not None and mine.bottoms:
             yield difference(f"gradient of {value.name}", one, two)
-    for i, (one, two) in enumerate(zip(mine.layer.params, its.layer.params, strict=True)):
-        if one.diff is not None and two.diff is not None:
-            yield difference(f"gradient of parameter {i}", _array(theirs, two.diff), _array(ours, one.diff))
+    for i, (ref, other) in enumerate(zip(mine.params, its.params, strict=True)):
+        one, two = _array(theirs, theirs.params.diffs[other.owner]), _array(ours, ours.params.diffs[ref.owner])
+        if one is not None and two is not None:
+            yield difference(f"gradient of parameter {i}", one, two)
 
 
 def _array(net: Net, array: Any, value: Any = None) -> Any:
@@ -226,7 +227,7 @@ def _timed(net: Net) -> float:
 
 def _net_of(spec: pb.LayerParameter, shapes: Sequence[tuple[int, ...]], phase: Any) -> Net:
     """A net of one layer, whose bottoms are its inputs."""
-    message = pb.NetParameter(name=spec.name)
+    message = pb.NetParameter(name=spec.name, force_backward=True)
     for i, shape in enumerate(shapes):
         layer = message.layer.add(name=f"x{i}", type="Input", top=[f"x{i}"])
         layer.input_param.shape.add(dim=shape)
@@ -236,8 +237,6 @@ def _net_of(spec: pb.LayerParameter, shapes: Sequence[tuple[int, ...]], phase: A
     layer.top[:] = [f"y{i}" for i in range(len(spec.top))]
     for name in ("include", "exclude", "propagate_down"):
         layer.ClearField(name)
-    kind: Any = REGISTRY[spec.type]
-    layer.propagate_down[:] = [kind.differentiable and i not in kind.constant_bottoms for i in range(len(shapes))]
     built = graph.build(message, pb.NetState(phase=phase), Locator(f"<{spec.type}>"))
     return Net.of(built, open_device(None), seed=SEED, random_seed=SEED, keep=True)
 
@@ -253,17 +252,20 @@ def _passes(
         net.dev.upload(blob, np.asarray(values, np.float32))
     net.clear_loss()
     net.forward(0)
-    for value, start in net.starts.items():
-        given = starts[int(value.name[1:])] if starts else None
-        net.dev.upload(start, draw.normal(size=start.shape) if given is None else given.reshape(start.shape))
+    node = net.graph.nodes[-1]
+    for i, value in enumerate(node.tops):
+        if value in net.diff and not (node.loss_weights and node.loss_weights[i]):
+            given = starts[i] if starts else None
+            values = draw.normal(size=value.shape) if given is None else given
+            net.shown(net.diff[value], value)[...] = values
     net.backward()
     arrays = {f"top {v.name[1:]}": _array(net, net.data[v], v) for v in net.graph.nodes[-1].tops}
-    for i, value in enumerate(net.graph.nodes[-1].bottoms):
+    for i, value in enumerate(net.graph.inputs.values()):  # the layer may read a copy in another layout
         if (gradient := net.diff.get(value)) is not None:
             arrays[f"gradient of bottom {i}"] = _array(net, gradient, value)
-    for i, view in enumerate(net.graph.nodes[-1].layer.params):
-        if view.diff is not None:
-            arrays[f"gradient of parameter {i}"] = _array(net, view.diff)
+    for i, gradient in enumerate(net.params.diffs):
+        if gradient is not None:
+            arrays[f"gradient of parameter {i}"] = _array(net, gradient)
     return arrays
 
 

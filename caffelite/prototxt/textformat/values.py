@@ -37,6 +37,7 @@ class Fields(NamedTuple):
     of_forks: dict[str, tuple[str, ...]] = {}  # of Caffe's forks: name → forks
 
 
+HIDDEN = "ForkLayer"  # the message of fields that no text has
 F = FieldDescriptor
 INTEGERS = {
     **dict.fromkeys((F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32), (-(2**31), 2**31 - 1)),
@@ -59,6 +60,8 @@ def fields_of(descriptor: Descriptor) -> Fields:
     labels = {field.name: field.label for field in proto.field}
     known = {}
     for field in descriptor.fields:
+        if field.message_type and field.message_type.name == HIDDEN:
+            continue
         low, high = INTEGERS.get(field.type, (0, 2**128 - 2**103 if field.type == F.TYPE_FLOAT else float("inf")))
         repeated = labels[field.name] == FieldDescriptorProto.LABEL_REPEATED
         known[field.name] = Field(field.name, KINDS[field.type], repeated, low, high, field.enum_type)

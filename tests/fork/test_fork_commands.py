@@ -1,0 +1,176 @@
+"""Commands with -fork: the record of a run, resuming, reproducing, comparing; and who may not run a fork's code."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from forks import make
+
+from caffelite.cli import caffelite
+from caffelite.errors import CaffeliteError
+from caffelite.fork import option
+from caffelite.runs import control, registry, reproduce
+from caffelite.runs.limits import Bounds, refuse_command
+
+FORK = Path(__file__).parent / "small_fork"
+NET = """
+layer { name: "data" type: "DummyData" top: "x" top: "t" dummy_data_param {
+  shape { dim: 4 dim: 3 } shape { dim: 4 dim: 3 } data_filler { type: "gaussian" std: 1 } data_filler { value: 0.3 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {
+  num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "r" type: "ReLU" bottom: "y" top: "y" }
+layer { name: "bend" type: "Bend" bottom: "y" top: "b" bend_param { slope: 2 } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "t" top: "loss" }
+"""
+SOLVER = (
+    'net: "net.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 4 snapshot: 2 snapshot_prefix: "s" random_seed: 3'
+)
+
+
+@pytest.fixture(autouse=True)
+def no_fork():
+    yield
+    option.leave()
+    option._refused = False
+
+
+def call(*words, status=0):
+    option.leave()
+    result = CliRunner().invoke(caffelite, list(map(str, words)))
+    error = result.exception if isinstance(result.exception, CaffeliteError) else None
+    assert error is not None if status == 2 else result.exit_code == status, (result.output, result.exception)
+    return str(error) if error else result.stdout
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "net.prototxt").write_text(NET)
+    (tmp_path / "solver.prototxt").write_text(SOLVER)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def own_fork(folder):
+    return Path(shutil.copytree(FORK, folder / "small-caffe"))
+
+
+def change(fork):
+    source = fork / "src/caffe/layers/bend_layer.cpp"
+    source.write_text(f"{source.read_text()}\nint another;\n")
+
+
+@pytest.mark.slow
+def test_a_run_records_its_fork_and_is_reproduced_with_it(folder, own_fork, monkeypatch):
+    warned = []
+    monkeypatch.setattr(reproduce.log, "warning", lambda text, *values: warned.append(text % values))
+    call("train", "--solver=solver.prototxt", f"--fork={own_fork}")
+    run = json.loads((folder / "s_run/run.json").read_text())
+    recorded = run["sessions"][0]["fork"]
+    assert (recorded["path"], recorded["layers"]) == (str(own_fork), "missing")
+    assert "bend_param" in (folder / "s_run/net.prototxt").read_text()
+    assert "trained with layers of the fork" in call("reproduce", "s_run", status=2)
+    assert "the same to the last bit" in call("reproduce", "s_run", f"--fork={own_fork}")
+    assert not warned
+    change(own_fork)
+    call("reproduce", "s_run", f"--fork={own_fork}")
+    assert "the fork's sources differ" in warned[0]
+
+
+@pytest.mark.slow
+def test_resuming_with_other_sources_is_no_exact_continuation(folder, own_fork):
+    call("train", "--solver=solver.prototxt", f"--fork={own_fork}", "--record=none", "--until=2")
+    resume = ["train", "--solver=solver.prototxt", f"--fork={own_fork}", "--snapshot=s_iter_2.solverstate", "--strict"]
+    call(*resume, "--record=none")
+    change(own_fork)
+    assert "was trained with the fork of sources" in call(*resume, "--record=none", status=2)
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_with_the_fork_that_the_user_names(folder, own_fork, monkeypatch):
+    call("train", "--solver=solver.prototxt", f"--fork={own_fork}", "--until=2")
+    monkeypatch.setattr(control, "RESUMABLE", (*control.RESUMABLE, registry.FINISHED))
+    with pytest.raises(CaffeliteError, match="trained with a fork's layers that its records name.*-fork"):
+        control.continuation(folder / "s_run")
+    config, _ = control.continuation(folder / "s_run", fork=str(own_fork))
+    assert config.fork == str(own_fork)
+
+
+@pytest.mark.slow
+def test_a_changed_type_is_found_by_comparing(folder, own_fork):
+    rows = {row["type"]: row for row in json.loads(call("fork", own_fork, "--compare", "--types", "--json"))}
+    assert rows["AbsVal"]["verdict"] == "equal"
+    source = own_fork / "src/caffe/layers/absval_layer.cpp"
+    source.write_text(source.read_text().replace("= factor * top", "= 2 * factor * top"))
+    command = [sys.executable, "-m", "caffelite", "fork", str(own_fork), "-compare", "-types"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "the first layer that differs: - (AbsVal)" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_net_is_compared_layer_by_layer(folder, own_fork):
+    rows = json.loads(call("fork", own_fork, "--compare", "--model=net.prototxt", "--json"))
+    reasons = {row["layer"]: row["reason"] or row["verdict"] for row in rows}
+    assert reasons == {
+        "data": "data",
+        "ip": "not the fork's",
+        "r": "not the fork's",
+        "bend": "only the fork has it",
+        "loss": "not the fork's",
+    }
+    assert all(one["most"] == 0 for row in rows for one in row["in_net"])
+
+
+# who may not
+
+
+def test_a_server_takes_no_job_with_a_fork(tmp_path):
+    with pytest.raises(CaffeliteError, match="runs no code of a fork.*found -fork"):
+        refuse_command(Bounds((tmp_path,), False), ["train", "--solver=s.prototxt", "--fork=x"], tmp_path)
+
+
+def test_a_refused_process_uses_no_fork(tmp_path, monkeypatch):
+    folder = make(tmp_path / "own")
+    monkeypatch.setenv(option.VARIABLE, str(folder))
+    option.refuse()
+    option.use()
+    assert option.current() is None
+    with pytest.raises(CaffeliteError, match="no code of a fork may run here"):
+        option.use(folder)
+
+
+def test_the_variable_names_a_fork(tmp_path, monkeypatch):
+    monkeypatch.setenv(option.VARIABLE, str(make(tmp_path / "own")))
+    option.use()
+    assert option.current().name == "own"
+
+
+def test_a_command_leaves_no_fork_behind(folder):
+    from caffelite.cli import main
+
+    (folder / "net.prototxt").write_text(NET.replace('"Bend"', '"Power"').replace("bend_param { slope: 2 }", ""))
+    with pytest.raises(SystemExit):
+        main(["check", "net.prototxt", "-fork", str(make(folder / "own"))])
+    assert option.current() is None
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["check", "net.prototxt", "--fork=absent"], "absent is no folder"),
+        (["check", "net.prototxt", "--fork_layers=all"], "-fork-layers goes with -fork"),
+        (["fork", "."], "has no sources of a fork of Caffe"),
+    ],
+)
+def test_mistakes_of_the_option_are_errors(folder, words, text):
+    assert text in call(*words, status=2)
+
+
+def test_a_net_that_speaks_of_a_fork_runs_nothing(folder):
+    text = 'layer { name: "f" type: "ReLU" top: "x" fork { type: "ReLU" message: "" } }'
+    (folder / "net.prototxt").write_text(text)
+    assert 'unknown field "fork"' in call("upgrade", "net.prototxt", "new.prototxt", status=2)
