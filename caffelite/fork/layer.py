@@ -88,7 +88,8 @@ class ForkLayer(Varying, Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.remote is None:
             self.remote = self._object(random_key(self), bottoms)
-            self.constant_bottoms = self._native("AllowForceBackward", self.remote.constant_bottoms)
+            refused = self._native("AllowForceBackward", self.remote.constant_bottoms)
+            self.constant_bottoms = type(self).constant_bottoms | refused
         elif self.remote.bottoms != bottoms:
             self._native("Reshape", self.remote.reshape, bottoms)
         for shape, rate in zip(self.remote.params, self.remote.rates, strict=True):

@@ -245,7 +245,7 @@ def _passes(
     net: Net, bottoms: Sequence[np.ndarray], starts: Sequence[np.ndarray | None], params: Sequence[np.ndarray] | None
 ) -> dict[str, np.ndarray]:
     """The tops and gradients of a net of one layer."""
-    draw = np.random.default_rng(SEED)
+    draw = np.random.default_rng(SEED + 1)  # other numbers than those of the bottoms
     net.set_inputs(**{f"x{i}": each for i, each in enumerate(bottoms)})
     for i, blob in enumerate(net.params.blobs):
         values = params[i].reshape(blob.shape) if params is not None else draw.normal(size=blob.shape) * 0.5
