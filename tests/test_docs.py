@@ -108,6 +108,7 @@ def check_command_line(line: str) -> None:
         command = command.get_command(context, name)
         assert command is not None, line
     words = ["." if before == "--python" else word for before, word in zip(["", *words], words, strict=False)]
+    words = [word for before, word in zip(["", *words], words, strict=False) if "--fork" not in (before, word)]
     if words:  # a bare name only speaks of the command
         command.make_context(command.name, words)
 
