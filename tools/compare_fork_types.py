@@ -46,8 +46,9 @@ def passes(path: Path, row: Any, arrays: dict, params: list, slopes: dict) -> tu
     for name, values in arrays.items():
         net.blobs[name].data[...] = values
     blobs = net.params.get("layer", [])
-    for blob, values in zip(blobs, params, strict=False):
-        blob.data[...] = values
+    drawn = np.random.default_rng(6)
+    for i, blob in enumerate(blobs):  # positive, as variances are
+        blob.data[...] = params[i] if params else drawn.uniform(0.1, 1, blob.data.shape)
     net.forward()
     tops = {name: blob.data.copy() for name, blob in net.blobs.items() if name.startswith("y")}
     random = np.random.default_rng(5)

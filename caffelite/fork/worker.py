@@ -142,6 +142,8 @@ class NativeLayer:
         blobs = self._attached()
         for blob, shape in zip(self.bottoms, shapes, strict=True):
             self.library.reshape(blob, shape)
+        for bottom in self.bottoms:  # not before backward: forward may keep numbers for it there
+            self.library.array(bottom, diff=True)[...] = 0
         self._copy_in(self.bottoms, blobs.bottoms)
         self._copy_in(self.params, blobs.params)
         self.library.check(self.library.c.fork_reshape(*self._wired()))
