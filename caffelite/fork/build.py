@@ -129,7 +129,7 @@ class Build:
                 digest.update(path.read_bytes())
         for module in (messages, cuda_source, salvage):
             digest.update(Path(module.__file__ or "").read_bytes())
-        for text in (self.cxx, _version(self.cxx), *FLAGS, str(self.tree.root), repr(self.tree.generation)):
+        for text in (self.cxx, _version(self.cxx), *FLAGS, str(self.tree.root), repr(self.tree.generation.registry)):
             digest.update(text.encode())
         for path, text in self.tree.files.items():
             if path.suffix in (".hpp", ".h", ".cuh"):

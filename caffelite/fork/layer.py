@@ -31,6 +31,10 @@ class Fork(Protocol):
     @property
     def schema(self) -> Any: ...
 
+    def source_name(self, name: str) -> str | None:
+        """The name by which the sources know a type."""
+        ...
+
     def own_types(self) -> list[str]:
         """The types that nets have asked for, as the sources name them."""
         ...
@@ -77,7 +81,10 @@ class ForkLayer(Varying, Layer):
 
     def _object(self, seed: int, bottoms: Sequence[Shape]) -> RemoteLayer:
         """A new object of the layer's class, set up for these bottoms. ``own_values``: how it fills its parameters."""
+        same: list[int | None] | None
         same = [next((i for i, b in enumerate(self.spec.bottom) if b == name), None) for name in self.spec.top]
+        if type(self).loss and self.fork.tree.generation.returns_loss:
+            same = None
         folder = str(Path(self.locate.file).resolve().parent)
         folder = folder if Path(folder).is_dir() else str(Path.cwd())
         arguments = (self.library, self.spec.fork.message, self.phase, seed, folder, same, len(self.spec.bottom))
@@ -185,8 +192,9 @@ def _seed(*keys: int) -> int:
 
 def layer_class(fork: Fork, name: str) -> type[Layer]:
     """The class of a layer type whose layers the fork's code computes; a layer's message says the fork's own type."""
-    source = fork.tree.types.get(name)
-    loss = source is not None and fork.tree.derives(source.class_name, "LossLayer")
+    source = fork.tree.types.get(fork.source_name(name) or name)
+    returned = fork.tree.generation.returns_loss and source is not None and source.class_name.endswith("LossLayer")
+    loss = returned or (source is not None and fork.tree.derives(source.class_name, "LossLayer"))
     kind = type(
         name, (ForkLayer,), {"type": name, "fork": fork, "loss": loss, "__doc__": f"{name} of a fork; any shape."}
     )

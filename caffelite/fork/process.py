@@ -108,7 +108,7 @@ class RemoteLayer:
         phase: int,
         seed: int,
         folder: str,
-        same: Sequence[int | None],
+        same: Sequence[int | None] | None,
         bottoms: int,
     ):
         self._process, self._folder = process(), folder

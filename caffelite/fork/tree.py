@@ -132,11 +132,12 @@ class Tree:
 @dataclass(frozen=True)
 class Generation:
     """What a fork's layers are like. registry: types are registered, not cases of a switch; enum: types are values of
-    an enum; shapes: blobs have any number of axes."""
+    an enum; shapes: blobs have any number of axes; returns_loss: losses have no top, forward returns them."""
 
     registry: bool
     enum: bool
     shapes: bool
+    returns_loss: bool = False
 
 
 def read(path: str | Path) -> Tree:
@@ -161,7 +162,9 @@ def read(path: str | Path) -> Tree:
     body = re.search(r"\bmessage\s+LayerParameter\s*\{(.*?)\n\}", text, re.DOTALL)
     enum = bool(body and re.search(r"\benum\s+LayerType\b", body[1]))
     shapes = any(re.search(r"Reshape\s*\(\s*const\s+(?:std::)?vector\s*<\s*int\s*>", each) for each in headers)
-    tree = Tree(folder, root, proto, core, Generation(factory, enum, shapes), files)
+    layer = files.get(root / "include/caffe/layer.hpp", "")
+    returns_loss = bool(re.search(r"\bDtype\s+Forward_cpu\s*\(", layer))
+    tree = Tree(folder, root, proto, core, Generation(factory, enum, shapes, returns_loss), files)
     if not proto and not tree.types:
         expected = "a folder below which there is a caffe.proto, or files with REGISTER_LAYER_CLASS"
         raise CaffeliteError(f"{path} has no sources of a fork of Caffe", expected=expected)

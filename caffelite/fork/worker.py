@@ -29,7 +29,8 @@ class Library:
         for name in ("fork_create", "fork_blob", "fork_blob_data", "fork_blob_diff"):
             getattr(self.c, name).restype = pointer
         self.c.fork_error.restype = ctypes.c_char_p
-        self.c.fork_blob_count.restype, self.c.fork_rate.restype = ctypes.c_long, ctypes.c_float
+        self.c.fork_blob_count.restype = ctypes.c_long
+        self.c.fork_rate.restype = self.c.fork_loss.restype = ctypes.c_float
         for name, address in _blas().items():
             self.c.fork_blas(name.encode(), pointer(address))
 
@@ -67,10 +68,11 @@ def _blas() -> dict[str, int]:
 
 
 class NativeLayer:
-    """An object of a layer's class, with its blobs. same: for each top the bottom that is the same blob, or None."""
+    """An object of a layer's class, with its blobs. same: for each top the bottom that is the same blob, or None;
+    None alone: forward returns a loss, which the net has as a top."""
 
     def __init__(
-        self, library: Library, message: bytes, phase: int, seed: int, same: Sequence[int | None], bottoms: int
+        self, library: Library, message: bytes, phase: int, seed: int, same: Sequence[int | None] | None, bottoms: int
     ):
         self.library, self.phase = library, phase
         c = library.c
@@ -79,6 +81,7 @@ class NativeLayer:
         if not self.object:
             library.check(None)
         self.bottoms = [c.fork_blob() for _ in range(bottoms)]
+        self.returns_loss, same = same is None, same or []
         self.tops = [c.fork_blob() if index is None else self.bottoms[index] for index in same]
         self.own_tops = [top for top, index in zip(self.tops, same, strict=True) if index is None]
         self.blobs: Blobs | None = None
@@ -123,7 +126,7 @@ class NativeLayer:
         return self._shapes()
 
     def _shapes(self) -> list[Shape]:
-        return [self.library.shape(top) for top in self.tops]
+        return [()] if self.returns_loss else [self.library.shape(top) for top in self.tops]
 
     def attach(self, bottoms: Sequence[Shape], tops: Sequence[Shape], params: Sequence[Shape], path: str) -> None:
         self.blobs = Blobs(bottoms, tops, params, path)
@@ -163,7 +166,10 @@ class NativeLayer:
         return made, changed
 
     def fetch(self) -> None:
-        self._copy_out(self.tops, self._attached().tops)
+        if self.returns_loss:
+            self._attached().tops[0][...] = self.library.c.fork_loss()
+        else:
+            self._copy_out(self.tops, self._attached().tops)
 
     def backward(self, down: Sequence[bool], gpu: bool) -> None:
         """Gradients of bottoms and parameters into the arena, from those of the tops there."""
@@ -171,12 +177,16 @@ class NativeLayer:
         for param in self.params:
             self.library.array(param, diff=True)[...] = 0
         self._copy_in(self.params, blobs.params)
-        self._copy_in(self.tops, blobs.top_diffs, diff=True)
+        if not self.returns_loss:
+            self._copy_in(self.tops, blobs.top_diffs, diff=True)
         o, bottoms, nb, tops, nt = self._wired()
         flags = bytes(map(int, down))
         self.library.check(self.library.c.fork_backward(o, tops, nt, flags, bottoms, nb, self.phase, gpu))
         self._copy_out(self.bottoms, blobs.bottom_diffs, diff=True)
         self._copy_out(self.params, blobs.param_diffs, diff=True)
+        if self.returns_loss:  # the code knows no loss weight
+            for array in (*blobs.bottom_diffs, *blobs.param_diffs):
+                array *= blobs.top_diffs[0]
 
     def _attached(self) -> Blobs:
         if self.blobs is None:

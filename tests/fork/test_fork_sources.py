@@ -5,11 +5,13 @@ import random as seeds
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from caffelite.errors import CaffeliteError
 from caffelite.fork import build, cuda_source, messages, salvage, schema, tree
+from caffelite.fork.layer import layer_class
 
 FORK = Path(__file__).parent / "small_fork"
 LAYER = """
@@ -249,3 +251,19 @@ def test_functions_that_do_not_compile_throw_the_reason():
     reason = "a function that does not compile (math.cpp:8: 'arma' is not here)"
     assert f'double bad(double* a) {{fork_missing("{reason}");' in made and "return x;" in made
     assert salvage.without(SALVAGED, {3: "a mistake"}, "math.cpp") is None
+
+
+@pytest.mark.parametrize("word", ["Dtype", "void"])
+def test_losses_of_early_2014_return_what_others_write(tmp_path, word):
+    header = tmp_path / "include/caffe/layer.hpp"
+    header.parent.mkdir(parents=True)
+    header.write_text(f"class Layer {{ virtual {word} Forward_cpu(const vector<Blob<Dtype>*>& bottom) = 0; }};")
+    switch = "case LayerParameter_LayerType_FAR_LOSS: return new FarLossLayer<Dtype>(param);"
+    (tmp_path / "src/caffe/proto").mkdir(parents=True)
+    (tmp_path / "src/caffe/proto/caffe.proto").write_text(
+        "message LayerParameter { enum LayerType { FAR_LOSS = 1; }\n}"
+    )
+    read = make(tmp_path, layer_factory_DOT_cpp=switch)
+    assert read.generation.returns_loss is (word == "Dtype")
+    fork = SimpleNamespace(tree=read, source_name=lambda name: "FAR_LOSS")
+    assert layer_class(fork, "FarLoss").loss is (word == "Dtype")

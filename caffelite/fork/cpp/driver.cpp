@@ -77,17 +77,33 @@ void set_global_phase(int, long) {}
 std::shared_ptr<L> adopted(L* layer) { return std::shared_ptr<L>(layer); }
 std::shared_ptr<L> adopted(const std::shared_ptr<L>& layer) { return layer; }
 
+float last_loss;  // what forward has returned, in forks whose losses have no top
+
+template <typename F>
+void note_loss(F call) {
+  if constexpr (std::is_void<decltype(call())>::value) call();
+  else last_loss = float(call());
+}
+
 // Tops by reference or by pointer
 template <typename T, typename R>
-void call(T* layer, R (T::*f)(const Blobs&, const Blobs&), const Blobs& bottom, Blobs& top) { (layer->*f)(bottom, top); }
+void call(T* layer, R (T::*f)(const Blobs&, const Blobs&), const Blobs& bottom, Blobs& top) {
+  note_loss([&] { return (layer->*f)(bottom, top); });
+}
 template <typename T, typename R>
-void call(T* layer, R (T::*f)(const Blobs&, Blobs*), const Blobs& bottom, Blobs& top) { (layer->*f)(bottom, &top); }
+void call(T* layer, R (T::*f)(const Blobs&, Blobs*), const Blobs& bottom, Blobs& top) {
+  note_loss([&] { return (layer->*f)(bottom, &top); });
+}
 template <typename T, typename R>
 void call(T* layer, R (T::*f)(const Blobs&, const std::vector<bool>&, const Blobs&), const Blobs& top,
-          const std::vector<bool>& down, Blobs& bottom) { (layer->*f)(top, down, bottom); }
+          const std::vector<bool>& down, Blobs& bottom) {
+  (layer->*f)(top, down, bottom);
+}
 template <typename T, typename R>
 void call(T* layer, R (T::*f)(const Blobs&, const std::vector<bool>&, Blobs*), const Blobs& top,
-          const std::vector<bool>& down, Blobs& bottom) { (layer->*f)(top, down, &bottom); }
+          const std::vector<bool>& down, Blobs& bottom) {
+  (layer->*f)(top, down, &bottom);
+}
 template <typename T, typename R, typename Flag>
 typename std::enable_if<std::is_same<typename std::remove_const<Flag>::type, bool>::value>::type call(
     T* layer, R (T::*f)(const Blobs&, Flag, Blobs*), const Blobs& top, const std::vector<bool>& down, Blobs& bottom) {
@@ -218,6 +234,7 @@ FORK_API int fork_forward(void* object, void** bottoms, int nb, void** tops, int
     else call(layer, &L::Forward_cpu, blobs(bottoms, nb), top);
   });
 }
+FORK_API float fork_loss() { return last_loss; }
 FORK_API int fork_backward(void* object, void** tops, int nt, const char* down, void** bottoms, int nb, int phase, int gpu) {
   return guarded([=] {
     L* layer = static_cast<Object*>(object)->layer.get();
