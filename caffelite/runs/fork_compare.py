@@ -208,7 +208,7 @@ def alone(
         try:
             net = _net_of(spec, [each.shape for each in bottoms], phase)
             with closing(net):
-                results.append(_passes(net, bottoms, starts, params))
+                results.append(_passes(net, spec.name, bottoms, starts, params))
                 seconds.append(min(_timed(net) for _ in range(PASSES)))
         except CaffeliteError as error:
             return [], (0.0, 0.0), str(error)
@@ -237,14 +237,20 @@ def _net_of(spec: pb.LayerParameter, shapes: Sequence[tuple[int, ...]], phase: A
     layer.top[:] = [f"y{i}" for i in range(len(spec.top))]
     for name in ("include", "exclude", "propagate_down"):
         layer.ClearField(name)
+    for i in range(0 if REGISTRY[spec.type].loss else len(spec.top)):  # so that a top may have its bottom's memory
+        message.layer.add(name=f"z{i}", type="Power", bottom=[f"y{i}"], top=[f"z{i}"]).power_param.scale = 1
     built = graph.build(message, pb.NetState(phase=phase), Locator(f"<{spec.type}>"))
     return Net.of(built, open_device(None), seed=SEED, random_seed=SEED, keep=True)
 
 
 def _passes(
-    net: Net, bottoms: Sequence[np.ndarray], starts: Sequence[np.ndarray | None], params: Sequence[np.ndarray] | None
+    net: Net,
+    name: str,
+    bottoms: Sequence[np.ndarray],
+    starts: Sequence[np.ndarray | None],
+    params: Sequence[np.ndarray] | None,
 ) -> dict[str, np.ndarray]:
-    """The tops and gradients of a net of one layer."""
+    """The tops and gradients of a net of the layer of this name."""
     draw = np.random.default_rng(SEED + 1)  # other numbers than those of the bottoms
     net.set_inputs(**{f"x{i}": each for i, each in enumerate(bottoms)})
     for i, blob in enumerate(net.params.blobs):
@@ -252,14 +258,15 @@ def _passes(
         net.dev.upload(blob, np.asarray(values, np.float32))
     net.clear_loss()
     net.forward(0)
-    node = net.graph.nodes[-1]
-    for i, value in enumerate(node.tops):
-        if value in net.diff and not (node.loss_weights and node.loss_weights[i]):
+    node = next(each for each in net.graph.nodes if each.name == name)
+    for i in range(len(node.tops)):
+        value = net.graph.values.get(f"z{i}")
+        if value in net.diff:
             given = starts[i] if starts else None
             values = draw.normal(size=value.shape) if given is None else given
             net.shown(net.diff[value], value)[...] = values
     net.backward()
-    arrays = {f"top {v.name[1:]}": _array(net, net.data[v], v) for v in net.graph.nodes[-1].tops}
+    arrays = {f"top {v.name[1:]}": _array(net, net.data[v], v) for v in node.tops}
     for i, value in enumerate(net.graph.inputs.values()):  # the layer may read a copy in another layout
         if (gradient := net.diff.get(value)) is not None:
             arrays[f"gradient of bottom {i}"] = _array(net, gradient, value)
