@@ -104,10 +104,9 @@ def compare_net(fork: Fork, model: str, weights: str | None, phase: int) -> list
             net.clear_loss()
             net.forward(0)
             net.backward()
-        return [
-            _layer(fork, mine, its, ours, theirs)
-            for mine, its in zip(ours.graph.nodes, theirs.graph.nodes, strict=True)
-        ]
+        own = {node.layer_index: node for node in ours.graph.nodes}  # without the copies that the compiler inserts
+        nodes = [node for node in theirs.graph.nodes if node.layer_index >= 0]
+        return [_layer(fork, own[node.layer_index], node, ours, theirs) for node in nodes]
 
 
 def _separated(net: pb.NetParameter) -> pb.NetParameter:

@@ -125,6 +125,19 @@ def test_a_net_is_compared_layer_by_layer(folder, own_fork):
     assert all(one["most"] == 0 for row in rows for one in row["in_net"])
 
 
+@pytest.mark.slow
+def test_a_net_with_copies_in_another_layout_is_compared(folder, own_fork):
+    (folder / "net.prototxt").write_text("""
+layer { name: "data" type: "DummyData" top: "x" dummy_data_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 }
+  data_filler { type: "gaussian" } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "c" convolution_param {
+  num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "abs" type: "AbsVal" bottom: "c" top: "a" }
+layer { name: "sum" type: "Reduction" bottom: "a" top: "sum" loss_weight: 1 }""")
+    rows = json.loads(call("fork", own_fork, "--compare", "--model=net.prototxt", "--json"))
+    assert {row["layer"]: row["verdict"] for row in rows}["abs"] == "equal"
+
+
 # who may not
 
 
