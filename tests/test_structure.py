@@ -44,7 +44,7 @@ ARROWS = {
     "detection": LANGUAGE + "prototxt",
     "layers": LANGUAGE + "user_modules prototxt weights devices detection",
     "net": LANGUAGE + "weights devices layers",
-    "fork": LANGUAGE + "prototxt weights devices layers",
+    "fork": LANGUAGE + "stored prototxt weights devices layers",
     "parallel": "errors system devices",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",
     "drawn": LANGUAGE + "data",

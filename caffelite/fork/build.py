@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from .. import stored
 from ..errors import CaffeliteError
 from ..system import cache_folder, usable_cores
 from . import cuda_source, messages, salvage
@@ -52,16 +53,17 @@ ALWAYS = (
     "src/caffe/util/math_functions.cpp",
 )
 SALVAGES = 8  # attempts to compile a file without what does not compile
+_COMPILE_ERROR = {"file": str, "line": int, "cause": str}  # in the cache
 _ERROR = re.compile(r"^(.+?):(\d+)(?::\d+)?:\s*(?:fatal )?error:\s*(.*)$", re.MULTILINE)
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class CompileError:
-    """Why a file does not compile: the compiler's first error."""
+    """Why a file does not compile: the compiler's first error. line: 0 where it is not known."""
 
     file: str
-    line: int | None
+    line: int
     cause: str
 
     def __str__(self) -> str:
@@ -238,8 +240,9 @@ class Build:
         failed = target.with_suffix(".error")
         if target.exists():
             return target
-        if failed.exists():
-            return CompileError(**json.loads(failed.read_text()))
+        before = stored.read(failed, _COMPILE_ERROR)
+        if before.keys() == _COMPILE_ERROR.keys():
+            return CompileError(**before)
         self.progress(f"compiling {self.tree.location(source)}")
         options = ["-include", "fork_prelude.hpp"]
         if source == CPP / "driver.cpp":
@@ -252,7 +255,7 @@ class Build:
             )
         except cuda_source.Cooperative as mistake:
             cause = f"{mistake.what}: threads that work together cannot run on a CPU"
-            error = CompileError(self.tree.location(source), mistake.line, cause)
+            error = CompileError(self.tree.location(source), mistake.line or 0, cause)
         if error and source.suffix == ".cpp" and source in self.tree.files and source not in self._layers:
             error = None if self._salvage(source, target) else error
         if error is None:
@@ -459,7 +462,7 @@ def _stub_code(symbols: dict[str, str]) -> str:
 def _first_error(text: str, source: Path, tree: Tree) -> CompileError:
     match = _ERROR.search(text)
     if not match:
-        return CompileError(tree.location(source), None, text.strip()[-300:] or "the compiler failed without a message")
+        return CompileError(tree.location(source), 0, text.strip()[-300:] or "the compiler failed without a message")
     return CompileError(tree.location(Path(match[1])), int(match[2]), match[3])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from .. import caffelite_pb2 as pb, inputs
 from ..errors import CaffeliteError
 from ..fork import history
+from ..fork.build import Build
 from ..fork.option import Fork
 from ..layers import REGISTRY
 from ..prototxt import foreign
@@ -72,10 +73,11 @@ def report(fork: Fork, builds: bool = True, on_progress: Progress = print) -> Fo
         else:
             made.types.append(_type(fork, name, modern))
     if builds:
+        build = Build(tree, fork.schema.descriptor_set, on_progress)
         for one in made.types:
             if one.computed_by == MISSING:
                 on_progress(f"compiling {one.name}")
-                one.error = _compile_error(fork, one.name)
+                one.error = _compile_error(build, one.name)
                 one.compiled = one.error is None
         made.nets = list(_nets(fork, on_progress))
     return made
@@ -88,11 +90,9 @@ def _type(fork: Fork, name: str, modern: str) -> TypeReport:
     return TypeReport(name, place, OWN if known else MISSING)
 
 
-def _compile_error(fork: Fork, name: str) -> str | None:
-    from ..fork import build
-
+def _compile_error(made: Build, name: str) -> str | None:
     try:
-        build.library(fork.tree, fork.schema.descriptor_set, [name])
+        made.library([name])
     except CaffeliteError as error:
         return str(error)
     return None

@@ -78,7 +78,7 @@ def test_folder_becomes_a_trained_classifier(call, there):
 def test_python_writes_the_project_of_the_command(call, there):
     out = call("new", "hues", "pictures", "-test", "0.25", "-seed", "3").out
     written = {path.name: path.read_bytes() for path in Path("hues").iterdir()}
-    project = caffelite.new("hues", "pictures", test=0.25, seed=3, force=True)
+    project = caffelite.new_project("hues", "pictures", test=0.25, seed=3, force=True)
     assert {path.name: path.read_bytes() for path in project.paths} == written
     assert out.splitlines()[: len(project.decisions)] == project.decisions and not list(project.findings)
 
@@ -88,7 +88,7 @@ def test_python_writes_the_project_of_the_command(call, there):
 )
 def test_python_refuses_values_out_of_range(there, wrong):
     with pytest.raises(CaffeliteError, match=next(iter(wrong)) if "test" not in wrong else "share"):
-        caffelite.new("hues", "pictures", **wrong)
+        caffelite.new_project("hues", "pictures", **wrong)
     assert not Path("hues").exists()
 
 

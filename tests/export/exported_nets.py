@@ -35,7 +35,8 @@ def exported(document: prototxt.Document, seed: int, dtype: str = "float64"):
 
 
 def text(layers: str, shape: str = IMAGES) -> prototxt.Document:
-    return prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {shape} }}\n{layers}', pb.NetParameter)
+    document = prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {shape} }}\n{layers}', pb.NetParameter)
+    return prototxt.modern(document)
 
 
 def exports(layers: Mapping[str, str], images: str = IMAGES) -> Callable[[str, str, int], None]:

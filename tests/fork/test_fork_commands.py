@@ -59,6 +59,16 @@ def own_fork(folder):
     return Path(shutil.copytree(FORK, folder / "small-caffe"))
 
 
+@pytest.mark.slow
+def test_a_report_says_what_compiles_and_why_not(own_fork):
+    types = {one["name"]: one for one in json.loads(call("fork", own_fork, "--json"))["types"]}
+    assert types["Bend"]["compiled"] and types["Bend"]["error"] is None
+    for name, why in (("Broken", "broken_layer.cpp:"), ("Together", "threads that work together cannot run on a CPU")):
+        assert not types[name]["compiled"] and why in types[name]["error"]
+    again = {one["name"]: one["error"] for one in json.loads(call("fork", own_fork, "--json"))["types"]}
+    assert again == {name: one["error"] for name, one in types.items()}, "from the cache"
+
+
 def change(fork):
     source = fork / "src/caffe/layers/bend_layer.cpp"
     source.write_text(f"{source.read_text()}\nint another;\n")
@@ -105,7 +115,9 @@ def test_a_changed_type_is_found_by_comparing(folder, own_fork):
     rows = {row["type"]: row for row in json.loads(call("fork", own_fork, "--compare", "--types", "--json"))}
     assert rows["AbsVal"]["verdict"] == "equal"
     source = own_fork / "src/caffe/layers/absval_layer.cpp"
-    source.write_text(source.read_text().replace("= factor * top", "= 2 * factor * top"))
+    text = source.read_text()
+    assert "factor * caffe_sign" in text
+    source.write_text(text.replace("factor * caffe_sign", "2 * factor * caffe_sign"))
     command = [sys.executable, "-m", "caffelite", "fork", str(own_fork), "-compare", "-types"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1 and "the first layer that differs: - (AbsVal)" in done.stdout

@@ -3,6 +3,7 @@
 import hashlib
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -10,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 def digests(package: Path = PACKAGE) -> dict[str, str]:
     """A digest of the Python files of each part of the package: a family, as "families/ssd", a folder of ``devices``,
     another folder, or a module of its own."""
-    hashes = defaultdict(hashlib.sha256)
+    hashes: defaultdict[str, Any] = defaultdict(hashlib.sha256)
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package)
         hashes[_part(name)].update(str(name).encode() + path.read_bytes())
