@@ -1,8 +1,8 @@
 """The speed of one net on a GPU, for `caffelite device_query -report`: one line of JSON for each result.
 
-Milliseconds of a training iteration as CUDA graphs, beside PyTorch's graphs where that is installed; the ten slowest
-kernels, by PyTorch's profiler; and the ten slowest layers with the share of the GPU's speed that each reaches. Nets
-with data sets of their own kind (detection, text, flow) run forward and backward on drawn ones, by `caffelite time`.
+Milliseconds of a training iteration as CUDA graphs; the ten slowest kernels, by PyTorch's profiler; and the ten slowest
+layers with the share of the GPU's speed that each reaches. Nets of images train on random numbers, beside PyTorch's
+graphs where that is installed; nets with data sets of their own kind (detection, text, flow) train on drawn ones.
 
 Example:
   python tools/gpu_figures.py lenet -precision fp16
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import chdir, closing
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +38,7 @@ COMMANDS = {
     "flow_shapes": ("dataset motions --pairs 32",),
 }
 WARM, ROUNDS, SLOWEST, PASSES = 12, 3, 10, 10
+ITERATIONS = 20  # of a round, on data sets
 
 
 def tell(name: str, detail: str, seconds: float = 0.0, **figures: float) -> None:
@@ -67,31 +70,59 @@ def torch_module():
     return torch
 
 
-def train(name: str, precision: str, folder: Path) -> Path:
-    """Times training beside PyTorch; returns a prototxt of the net on inputs of random numbers."""
-    from google.protobuf import text_format
-
-    torch, (count, iterations) = torch_module(), NETS[name]
-    path = str(ROOT / "models" / name / "train_val.prototxt")
-    shape = bench_inputs.guess_shape(path)
-    net, _ = bench_inputs.read(path, count, shape)
-    batch = bench_inputs.random_batch(net, count, shape)
-    step, wait = bench_gpu.caffelite_run(net, batch, precision)
+def figures(label: str, count: int, iterations: int, step: Callable[[int], None], wait: Callable[[], None]) -> float:
+    """Times training and lists its slowest kernels; returns the milliseconds of an iteration. count: images in it."""
     ms = milliseconds(step, wait, iterations)
-    label = f"{name}, {precision}, batch {count}"
     tell(label, f"{ms:.4g} ms an iteration, {1e3 * count / ms:,.0f} images/s", ms / 1e3, ms=ms)
-    if torch:
+    if torch := torch_module():
         import profile_gpu
 
         totals = profile_gpu.kernels(torch, step, wait, PASSES)
         slowest = sorted(totals.items(), key=lambda item: -item[1][1])[:SLOWEST]
         rows = (f"{us / PASSES:.1f} µs in {launches / PASSES:.0f}: {kernel[:60]}" for kernel, (launches, us) in slowest)
         tell(f"{label}: slowest kernels", "; ".join(rows))
+    return ms
+
+
+def train(name: str, precision: str, folder: Path) -> Path:
+    """Trains on a batch of random numbers, beside PyTorch; returns a prototxt of the net with inputs for it."""
+    from google.protobuf import text_format
+
+    count, iterations = NETS[name]
+    torch_module()
+    path = str(ROOT / "models" / name / "train_val.prototxt")
+    shape = bench_inputs.guess_shape(path)
+    net, _ = bench_inputs.read(path, count, shape)
+    batch = bench_inputs.random_batch(net, count, shape)
+    label = f"{name}, {precision}, batch {count}"
+    ms = figures(label, count, iterations, *bench_gpu.caffelite_run(net, batch, precision))
+    if torch_module():
         theirs = milliseconds(*bench_gpu.torch_run(net, batch, precision, "graphs"), iterations)
         tell(f"{label}: PyTorch", f"{theirs:.4g} ms by graphs, {theirs / ms:.2f} of ours", theirs / 1e3, ms=theirs)
     file = folder / "net.prototxt"
     file.write_text(text_format.MessageToString(net))
     return file
+
+
+def train_on_data(name: str, precision: str, folder: Path, gpu: int | None = 0) -> Path:
+    """Trains by the net's solver on drawn data, which are written to the folder; returns the net's prototxt."""
+    from caffelite.runs.config import RunConfig
+    from caffelite.runs.open_net import open_assigned_device, open_trainer, read_solver, without_extras
+
+    for line in COMMANDS[name]:
+        run(line.split(), folder)
+    torch_module()
+    path = ROOT / "models" / name / "train_val.prototxt"
+    config = RunConfig(str(ROOT / f"solvers/{name}_solver.prototxt"), precision=precision, overrides=(f"net={path}",))
+    with chdir(folder):
+        document = read_solver(config)
+        document.message = without_extras(document.message)
+        device = open_assigned_device([] if gpu is None else [gpu], options=config.device_options())
+        with closing(open_trainer(config, document, device, snapshots=False)) as trainer:
+            count = trainer.batch * trainer.p.iter_size
+            label = f"{name}, {precision}, batch {count}"
+            figures(label, count, ITERATIONS, trainer.step, device.synchronize)
+    return path
 
 
 def run(words: list[str], folder: Path) -> str:
@@ -104,8 +135,6 @@ def run(words: list[str], folder: Path) -> str:
 
 def layers(name: str, precision: str, path: Path, folder: Path) -> None:
     """The slowest layers, and how long all take, by `caffelite time` in the folder of the net's data."""
-    for line in COMMANDS.get(name, ()):
-        run(line.split(), folder)
     words = ["time", "-model", str(path), "-gpu", "0", "-precision", precision, "-iterations", str(PASSES)]
     table = run(words, folder)
     slowest = sorted(timed_layers(table), key=lambda layer: -layer[1])[:SLOWEST]
@@ -128,15 +157,14 @@ def timed_layers(table: str) -> list[tuple[str, float, str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("net", help="a folder of models/")
+    parser.add_argument("net", help="of models/, or lenet and other nets of bench_gpu.py")
     parser.add_argument("-precision", choices=bench_gpu.PRECISIONS, default="tf32")
     arguments = parser.parse_args()
     name, precision = arguments.net, arguments.precision
-    path = ROOT / "models" / name / "train_val.prototxt"
-    if not path.is_file():
-        parser.error(f"no net {name} in models/")
+    if name not in NETS and name not in COMMANDS:
+        parser.error(f"no net {name} to time; it is one of {', '.join([*NETS, *COMMANDS])}")
     with tempfile.TemporaryDirectory(prefix="caffelite-figures-") as folder:
-        trained = train(name, precision, Path(folder)) if name in NETS else path
+        trained = (train if name in NETS else train_on_data)(name, precision, Path(folder))
         layers(name, precision, trained, Path(folder))
 
 
