@@ -79,8 +79,10 @@ class Jobs:
                 if self._scheduler:
                     self._scheduler.step()
                 at_work = len(running)
+                uncollected = self._scheduler.children if self._scheduler else {}
                 for item, one in list(running):
-                    if (result := _result(one)) is None:
+                    # a process that has ended but is not collected yet has not recorded its status
+                    if one.id in uncollected or (result := _result(one)) is None:
                         continue
                     running.remove((item, one))
                     if ended(item, *result) and not stop.requested:

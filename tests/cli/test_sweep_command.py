@@ -201,6 +201,23 @@ def test_trials_run_on_the_devices_named(folder, monkeypatch):
     assert not any(word.startswith("--gpu") for words in commands[3:] for word in words)
 
 
+def test_a_trial_that_ends_between_two_looks_keeps_its_status(folder, monkeypatch, caplog):
+    """Its process has ended, and nobody has collected its status yet."""
+    collect, late = local.Local.collect, []
+
+    def collect_later(self):
+        if not late and any(child.poll() is not None for child, _ in self._children.values()):
+            late.append(True)
+        else:
+            collect(self)
+
+    monkeypatch.setattr(local.Local, "collect", collect_later)
+    monkeypatch.setattr(local, "command", lambda words, folder: [sys.executable, "-c", "import sys; sys.exit(2)"])
+    definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
+    sweeps.Sweep(definition, folder / "mine", [None]).run()
+    assert late and not [message for message in caplog.messages if "ended with status" in message]
+
+
 def test_a_trial_of_an_earlier_session_runs_again(folder):
     """One that was started by a session of the sweep that was killed, and is killed itself while this one waits."""
     definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
