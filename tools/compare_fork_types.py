@@ -7,6 +7,7 @@ and of gradients relative to the largest value, and the time of both. What diffe
 named with the reason.
 """
 
+import argparse
 import sys
 import tempfile
 import time
@@ -109,9 +110,12 @@ def compare(row: Any, caffe: str, folder: Path, result: Result) -> None:
 
 
 def main() -> None:
-    """Prints the table."""
-    caffe, *wanted = sys.argv[1:]
-    types = set(wanted) or set(tree.read(caffe).types) - DATA - RANDOM.keys()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("caffe", help="the sources of a Caffe")
+    parser.add_argument("types", nargs="*", help="layer types (default: all that have a row)")
+    arguments = parser.parse_args()
+    caffe = arguments.caffe
+    types = set(arguments.types) or set(tree.read(caffe).types) - DATA - RANDOM.keys()
     results: dict[str, Result] = {}
     with tempfile.TemporaryDirectory() as name:
         for row in sorted((row for row in ROWS if row.kind in types), key=lambda row: row.kind):

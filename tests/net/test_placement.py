@@ -168,9 +168,10 @@ def test_a_number_of_devices_takes_the_first_that_fits(text, split, expected):
     assert default_placement(graph, parse_split(split)) == default_placement(graph, parse_split(expected))
 
 
-def test_shards_divide_large_layers():
+def test_shards_divide_large_layers_or_all_where_none_is():
     large = FED.replace("num_output: 8 kernel_size: 3", "num_output: 64 kernel_size: 3")
-    for text, expected in ((FED, {"fc1"}), (large, {"conv", "fc1"})):
+    small = FED.replace("num_output: 256", "num_output: 2")
+    for text, expected in ((FED, {"fc1"}), (large, {"conv", "fc1"}), (small, {"conv", "fc1", "fc2"})):
         placement = default_placement(fed(text), parse_split("shards=2"))
         assert {name for name, layer in placement.layers.items() if layer.division is Division.OUTPUTS} == expected
 

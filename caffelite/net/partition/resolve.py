@@ -107,7 +107,8 @@ def from_messages(graph: Graph, micro_batches: int = 1) -> Placement:
 
 def default_placement(graph: Graph, request: SplitRequest) -> Placement:
     """A placement by simple rules: stages of about equal numbers of multiply-adds, and divided outputs wherever a layer
-    has many weights or much to compute and the devices divide them evenly.
+    has many weights or much to compute and the devices divide them evenly; where no layer has, and shards are named,
+    wherever they do.
 
     Of a number of devices alone: what all of them compute at once, ``hybrid`` or else shards, where the net allows it;
     stages where it does not, and where there are micro-batches.
@@ -115,7 +116,7 @@ def default_placement(graph: Graph, request: SplitRequest) -> Placement:
     Errors: more stages than layers; no layer that the devices can divide.
     """
     if not request.devices:
-        return _placed(graph, request)
+        return _placed(graph, request, small=True)
     count, others = request.devices, []
     if count > 1 and request.micro_batches == 1:
         others = [SplitRequest(shards=count, hybrid=True), SplitRequest(shards=count)]
@@ -127,9 +128,9 @@ def default_placement(graph: Graph, request: SplitRequest) -> Placement:
     return _placed(graph, SplitRequest(stages=count, micro_batches=request.micro_batches))
 
 
-def _placed(graph: Graph, request: SplitRequest) -> Placement:
-    """The placement of a request that names stages and shards."""
-    divisions = _hybrid(graph, request.shards) if request.hybrid else _divided_outputs(graph, request.shards)
+def _placed(graph: Graph, request: SplitRequest, small: bool = False) -> Placement:
+    """The placement of a request that names stages and shards. small: shards divide small layers where all are."""
+    divisions = _hybrid(graph, request.shards) if request.hybrid else _divided_outputs(graph, request.shards, small)
     cuts = cut_stages(graph, [_work(node) for node in graph.nodes], request.stages)
     layers = {
         node.name: LayerPlacement(stage, divisions.get(node, Division.WHOLE))
@@ -212,16 +213,19 @@ def _separable(graph: Graph) -> list[int]:
     return [i for i in computing[1:] if i not in closed]
 
 
-def _divided_outputs(graph: Graph, shards: int) -> dict[Node, Division]:
-    """The layers with many weights or much to compute that ``shards`` devices can divide by outputs."""
+def _divided_outputs(graph: Graph, shards: int, small: bool = False) -> dict[Node, Division]:
+    """The layers with many weights or much to compute that ``shards`` devices can divide by outputs; with small all
+    that they can divide, where none is large."""
     if shards == 1:
         return {}
-    divisions = {}
+    large: dict[Node, Division] = {}
+    others: dict[Node, Division] = {}
     for node in graph.nodes:
         weights = max((math.prod(spec.shape) for spec in node.layer.param_blobs), default=0)
-        large = weights >= WEIGHTS or weights and _products(node) >= PRODUCTS * max(1, graph.batch_size)
-        if large and _can_divide(node, shards):
-            divisions[node] = Division.OUTPUTS
+        if weights and _can_divide(node, shards):
+            is_large = weights >= WEIGHTS or _products(node) >= PRODUCTS * max(1, graph.batch_size)
+            (large if is_large else others)[node] = Division.OUTPUTS
+    divisions = large or (others if small else {})
     if not divisions:
         what = f"{shards} devices can divide no layer of the net by outputs"
         raise CaffeliteError(what, expected=f"a num_output that is a multiple of {shards}", remedy="use stages instead")
