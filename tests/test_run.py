@@ -43,7 +43,16 @@ def test_a_run_is_that_of_the_command(solver):
 
 
 def test_arguments_are_those_of_the_command(solver):
-    first = caffelite.train(solver, iterations=3, overrides=["base_lr=0.5"], record="short_run", bar=False)
+    ends: set[int] = set()
+    first = caffelite.train(
+        solver,
+        iterations=3,
+        overrides=["base_lr=0.5"],
+        record="short_run",
+        bar=False,
+        on_progress=lambda step: ends.add(step.trainer.state.end),
+    )
+    assert ends == {3}, "what the log's time left counts to"
     assert (first.iteration, first.history["train"]["rate"].tolist()) == (3, [0.5] * 3)
     resumed = caffelite.train(solver, resume=True, record="short_run", bar=False)
     assert resumed.iteration == 6 and len(resumed.losses) == 6

@@ -228,7 +228,7 @@ class _Plan:
             order.append(ClippingReports(iteration.updater.clipping, p.clip_gradients, self.dev.traits.synchronous))
         order += debug_info[-1:]
         if not self.comm.rank:
-            order += [Hints(p, net, self.tests, iteration.updater, division), TimeLeft(p.max_iter)]
+            order += [Hints(p, net, self.tests, iteration.updater, division), TimeLeft()]
         hooks.extend(*order, snapshots)
         return Trainer(
             p=p,

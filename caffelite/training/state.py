@@ -144,6 +144,7 @@ class TrainingState:
 
     rate_factor: what the schedule's rate is multiplied by, halved by each NaN recovery. loss_scale: the device's, in
     fp16 only. displays, inspected: whether the current iteration is displayed, and whether the host reads its loss.
+    end: the iteration at which ``solve`` ends; 0 where nothing has said one.
     """
 
     run: pb.RunOrigin
@@ -159,6 +160,7 @@ class TrainingState:
     loss_scale: LossScale | None = None
     best: BestState = field(default_factory=BestState)
     iteration: int = 0
+    end: int = 0
     rate_factor: float = 1.0
     nan_recoveries: int = 0
     displays: bool = False

@@ -120,6 +120,7 @@ class Trainer:
         """Trains to max_iter, or a given number of iterations (then with a snapshot), or until a stop is requested."""
         left = max(0, self.p.max_iter - self.iteration)
         end = self.iteration + (left if iterations is None else min(iterations, left))
+        self.state.end = end
         self._log_start()
         restored = True
         while restored:

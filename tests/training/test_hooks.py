@@ -184,8 +184,9 @@ def test_the_time_left_is_that_of_the_speed_so_far(state, caplog):
     """The first iteration, which compiles, takes 100 s; the others take 2 s each. A test of 30 s slows the run down."""
     moments = [100.0 + 2 * i + (30 if i >= 10 else 0) for i in range(200)]
     clock = iter(moments)
-    hook = TimeLeft(200, lambda: next(clock))
+    hook = TimeLeft(lambda: next(clock))
     hook.started(state)
+    state.end = 200
     with caplog.at_level(logging.INFO, "caffelite"):
         for iteration in range(1, 201):
             state.iteration = iteration

@@ -15,10 +15,10 @@ FIRST = 10.0  # seconds after the first iteration, which compiles
 
 class TimeLeft(Hook):
     """Logs the time left after FIRST seconds, and again whenever the run has taken twice as long, at the speed so far.
-    Tests and snapshots count. last: the iteration at which the run ends."""
+    Tests and snapshots count. Where no end is known, as for a solver that is stepped, it logs nothing."""
 
-    def __init__(self, last: int, clock: Callable[[], float] = time.monotonic):
-        self._last, self._clock = last, clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
         self._start: tuple[int, float] | None = None
         self._next = 0.0
 
@@ -35,5 +35,6 @@ class TimeLeft(Hook):
             iteration, begin = self._start
             self._next = 2 * now - begin
             speed = (state.iteration - iteration) / (now - begin)
-            left = max(0, self._last - state.iteration) / speed
-            log.info("Iteration %d of %d: %s left", state.iteration, self._last, duration(left))
+            if state.end:
+                left = max(0, state.end - state.iteration) / speed
+                log.info("Iteration %d of %d: %s left", state.iteration, state.end, duration(left))
