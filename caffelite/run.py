@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -187,27 +188,18 @@ class Run:
         model = self.folder / files.NET
         document = prototxt.read_net(model)
         dev = open_net.open_device(None if gpu is None else str(gpu))
-        nets: list[Any] = []
 
-        def opened(batch: int | None = None) -> Any:
+        def opened(batch: int | None, share: Any) -> Any:
             message = rebatched(document.message, batch) if batch else document.message
-            share = nets[0] if nets else None
-            nets.append(open_net.open_net(prototxt.Document(message, document.locate), dev, 1, keep=True, share=share))
-            return nets[-1]
+            return open_net.open_net(prototxt.Document(message, document.locate), dev, 1, keep=True, share=share)
 
-        try:
-            open_net.load_weights(opened(), [str(used)])
-            collector = collect.OutputCollector(nets[0], judge=True)
-            judged = collector.classification
+        with closing(collect.NetTest(opened, lambda net: open_net.load_weights(net, [str(used)]), True)) as test:
+            collector, judged = test.collector, test.collector.classification
             if judged is None:
                 raise CaffeliteError(f"{model} is no classifier", remedy="caffelite test -report tests other nets")
-            count = collect.count_batches(None, collector, everything=True)
-            collect.score(nets[0], opened, count, collector, collector)
+            test.score(collect.count_batches(None, collector, everything=True))
             names = page.names_beside(collector, {"model": str(model)}, judged.classes)
             return Confusion(judged.confusion, page.class_names(judged.classes, names))
-        finally:
-            for each in nets:
-                each.close()
 
     def net(self, gpu: int | None = None) -> Net:
         """The run's net in phase TEST with its best weights."""

@@ -1,5 +1,6 @@
 """Training in Python: the same run as the command's, its records as arrays, and what a notebook shows of it."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -74,7 +75,11 @@ def test_what_a_notebook_shows(solver):
 
 
 def test_the_confusion_is_that_of_all_test_data(solver):
-    confusion = caffelite.train(solver, bar=False).confusion()
+    run = caffelite.train(solver, bar=False)
+    confusion = run.confusion()
+    words = ["test", "-model", "net.prototxt", "-weights", str(run.best), "-json"]
+    printed = subprocess.run([sys.executable, "-m", "caffelite", *words], check=True, capture_output=True, text=True)
+    assert json.loads(printed.stdout)["confusion"] == confusion.counts.tolist()
     assert confusion.counts.shape == (2, 2) and confusion.counts.sum() > 0
     assert confusion.accuracy == confusion.counts[0, 0] / confusion.counts.sum(), "all samples are of class 0"
     assert list(confusion.frame().index) == ["0", "1"]

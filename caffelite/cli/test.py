@@ -3,6 +3,7 @@
 import functools
 import logging
 import time
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -63,25 +64,18 @@ def test(
     from ..data import class_names
     from ..progress import bar as progress_bar
     from ..report import collect
-    from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
     from .options import open_named_net
 
     names = class_names.read(labels) if labels else None
     judge = folder is not None or as_json
-    nets = [open_named_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields)]
-    net = nets[0]
 
-    def smaller(batch: int):
-        """The net for the samples that are left, with the same weights."""
-        nets.append(
-            open_named_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields, batch, net)
-        )
-        return nets[-1]
+    def open_net(batch: int | None, share):
+        rules = phase or "TEST", level, stage
+        return open_named_net(model, gpu, *rules, device_options, judge, set_fields, batch, share)
 
-    try:
-        load_weights(net, weights)
-        collector = OutputCollector(net, judge)
+    with closing(collect.NetTest(open_net, lambda net: load_weights(net, weights), judge)) as tested:
+        collector = tested.collector
         if folder and (collector.classification or collector.multi_label or collector.fit or collector.detections):
             from ..report import pictures
 
@@ -89,21 +83,18 @@ def test(
         count = collect.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)
         with progress_bar(count, unit="batch") as bar:
-            scores = collect.score(net, smaller, count, collector, functools.partial(show_batch, bar, collector))
+            scores = tested.score(count, functools.partial(show_batch, bar))
         records = _show(scores, collector)
         if collector.source:
             log.info("Tested %d of %d samples, each once.", collector.samples, collector.source.length)
         if folder or as_json:
             about = {
-                "name": net.graph.name,
+                "name": tested.net.graph.name,
                 "model": model,
                 "weights": ",".join(weights),
                 "phase": (phase or "TEST").upper(),
             }
             _report(folder, as_json, collector, records, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
-    finally:
-        for one in nets:
-            one.close()
 
 
 def _show(scores, collector) -> list[dict]:
@@ -137,8 +128,7 @@ def _report(
         say(page.as_json(body))
 
 
-def show_batch(bar, collector, index: int, outputs) -> None:
-    collector(index, outputs)
+def show_batch(bar, index: int, outputs) -> None:
     for value, _, values in outputs:
         for number in values[:100]:
             log.info("Batch %d, %s = %.6g", index, value.name, number)

@@ -215,30 +215,54 @@ def count_batches(requested: int | None, collector: OutputCollector, everything:
     return most if everything and not requested else min(requested or DEFAULT, most)
 
 
-def score(
-    net: Net, open_rest: Callable[[int], Net], count: int, collector: OutputCollector, on_batch: OnBatch
-) -> Scores:
-    """The mean scores over ``count`` batches.
+class NetTest:
+    """The test of a net on its data, each sample once; to be closed.
 
-    open_rest(samples): returns the net with a smaller batch, for the samples that remain after the full batches.
+    open_net(batch, share): the net; with another batch size and the weights of ``share`` where these are not None.
+    load: copies weights into it. judge: as of an `OutputCollector`, which is ``collector``.
     """
-    whole, left = collector.once or (count, 0)
-    scores: list[Scores | None] = []
-    if min(count, whole):
-        scores.append(mean_scores(net, min(count, whole), each=on_batch))
-    if count > whole:
+
+    def __init__(self, open_net: Callable[[int | None, Net | None], Net], load: Callable[[Net], None], judge: bool):
+        self._open, self.net = open_net, open_net(None, None)
+        self._nets = [self.net]
         try:
-            rest = open_rest(left)
-        except CaffeliteError as mistake:
-            if not whole:
-                raise
-            log.warning("The last %d samples are left out, as the net takes no batch of %d: %s", left, left, mistake)
-        else:
-            for _, source in rest.sources():
-                source.seek(collector.first + collector.source.length - left)
-            collector.use_net(rest)
-            scores.append(mean_scores(rest, 1, each=lambda index, outputs: on_batch(whole + index, outputs)))
-    total = combined(net, [each for each in scores if each])
-    for text in unscored(collector.net, total.outputs):
-        log.warning("%s", text)
-    return total
+            load(self.net)
+            self.collector = OutputCollector(self.net, judge)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for net in self._nets:
+            net.close()
+
+    def score(self, count: int, on_batch: OnBatch | None = None) -> Scores:
+        """The mean scores over ``count`` batches, of which the last may be smaller."""
+        collector = self.collector
+        whole, left = collector.once or (count, 0)
+        scores: list[Scores | None] = []
+
+        def each(index: int, outputs: list) -> None:
+            collector(index, outputs)
+            if on_batch:
+                on_batch(index, outputs)
+
+        if min(count, whole):
+            scores.append(mean_scores(self.net, min(count, whole), each=each))
+        if count > whole:
+            try:
+                self._nets.append(rest := self._open(left, self.net))
+            except CaffeliteError as mistake:
+                if not whole:
+                    raise
+                text = "The last %d samples are left out, as the net takes no batch of %d: %s"
+                log.warning(text, left, left, mistake)
+            else:
+                for _, source in rest.sources():
+                    source.seek(collector.first + collector.source.length - left)
+                collector.use_net(rest)
+                scores.append(mean_scores(rest, 1, each=lambda index, outputs: each(whole + index, outputs)))
+        total = combined(self.net, [each for each in scores if each])
+        for text in unscored(collector.net, total.outputs):
+            log.warning("%s", text)
+        return total
