@@ -126,7 +126,7 @@ def new(name, data, memory, gpu, timed, **choices) -> None:
 
 
 def _expected_time(folder: Path, gpu: str | None) -> str:
-    """How long training will take, by a few iterations."""
+    """How long training will take at most, by a few iterations."""
     from ..file_names import SOLVER
     from ..progress import duration
     from ..runs.config import RunConfig
@@ -135,8 +135,8 @@ def _expected_time(folder: Path, gpu: str | None) -> str:
     speed = time_iterations(RunConfig(str(folder / SOLVER), gpus=gpu))
     whole = duration(speed.seconds * speed.iterations)
     each = f"{speed.seconds * 1000:.3g} ms" if speed.seconds < 1 else f"{speed.seconds:.3g} s"
-    end = "Ctrl-C ends training earlier and leaves the best weights so far."
-    return f"Time: about {whole} for {speed.iterations} iterations of {each}, and the tests. {end}"
+    end = "Training ends earlier where tests no longer improve, or by Ctrl-C, and leaves the best weights."
+    return f"Time: at most about {whole} for {speed.iterations} iterations of {each}, and the tests. {end}"
 
 
 def _write_layer(name: str, force: bool) -> None:

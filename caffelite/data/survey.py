@@ -319,8 +319,11 @@ def _strange_boxes(known: Objects) -> list[str]:
 
 
 def _mark_rare(survey: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
-    """Adds the records that differ from most others to ``odd``."""
+    """Adds the records that differ from most others to ``odd``; image files have many sizes, and only those are odd
+    that are far smaller."""
     channels = Counter(shape[0] for _, shape in seen.values())
+    sides = [min(shape[1:]) for kind, shape in seen.values() if kind == IMAGE_FILES]
+    least = np.median(sides) / FAR_SMALLER if sides else 0
     usual = {
         name: _usual(counts)
         for name, counts in (("kind", survey.kinds), ("shape", survey.shapes), ("channels", channels))
@@ -329,12 +332,17 @@ def _mark_rare(survey: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
         said = []
         if usual["kind"] not in (None, kind):
             said.append(f"{kind} among {usual['kind']}")
-        if usual["shape"] not in (None, shape):
+        if kind != IMAGE_FILES and usual["shape"] not in (None, shape):
             said.append(f"{_times(shape)} among {_times(usual['shape'])}")
-        elif usual["shape"] is None and usual["channels"] not in (None, shape[0]):
+        elif usual["channels"] not in (None, shape[0]):
             said.append(f"{shape[0]} channels among {usual['channels']}")
+        if kind == IMAGE_FILES and min(shape[1:]) < least:
+            said.append(f"{_times(shape)}, far smaller than most")
         if said:
             survey.odd[key] = "; ".join([*said, *([survey.odd[key]] if key in survey.odd else [])])
+
+
+FAR_SMALLER = 4  # times: the shorter side of most image files in relation to that of an odd one
 
 
 def _usual(counts: Counter):

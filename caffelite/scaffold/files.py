@@ -117,6 +117,9 @@ def solver_text(folder: Path, run: Run) -> str:
         fields.append(("best_score", run.score.name, text))
     if run.score and run.score.lowest:
         fields.append(("best_lowest", True, "The lowest is the best."))
+    if run.score:
+        text = "Tests in a row that are no better, after which the run ends; 0: it goes on to the end."
+        fields.append(("early_stop", s.patience, text))
     head = f"# Trains {folder.name}: {s.epochs} epochs of {s.epoch} iterations, {s.iterations} in all."
     lines = [(plain(pb.SolverParameter(**{name: value})).strip(), comment) for name, value, comment in fields]
     return f"{head}\n" + comments.solver(lines)

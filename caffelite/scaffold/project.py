@@ -399,10 +399,11 @@ class _Making:
         run = files.Run(self.name, head.task, planned, *tests, *learning, self.weights, net.last, *judged)
         passes = f" in {batch.passes} parts" if batch.passes > 1 else ""
         self.decided.append(f"Batch: {batch.size * batch.passes} images per iteration{passes}: {batch.why}.")
+        end = f"; it ends where {planned.patience} tests in a row are no better" if run.score else ""
         self.decided.append(
             f"Schedule: base_lr {planned.rate:g}, {planned.epochs} epochs of {planned.epoch} iterations = "
             f"{planned.iterations}; the rate falls to a tenth after {files.listed(planned.steps)} epochs: "
-            f"{planned.why}."
+            f"{planned.why}{end}."
         )
         self.batch_why = batch.why
         return run, (batch.size, size)

@@ -1,6 +1,7 @@
 """caffelite new: projects from every kind of data are silent under check, train, and answer images."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -70,6 +71,7 @@ def test_folder_becomes_a_trained_classifier(call, there):
     solver = prototxt.read_solver("hues/solver.prototxt").message
     assert list(solver.test_iter) == [1] and solver.max_epoch >= 30 and len(solver.step_epoch) == 2
     assert solver.warmup_iter >= 10 and solver.best_score == "accuracy" and solver.snapshot_keep == 3
+    assert solver.early_stop == math.ceil(0.4 * solver.max_epoch / solver.test_epoch)
     scores = trained(call, "hues", 40)
     assert scores["accuracy"]["value"] > 0.9 and scores["accuracy"]["samples"] == 12
     assert scores["accuracy"]["low"] < scores["accuracy"]["value"] <= scores["accuracy"]["high"] + 1e-9

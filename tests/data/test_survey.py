@@ -66,6 +66,15 @@ def test_other_channels_are_reported_other_shapes_are_not(records):
     assert actual.odd == {"00000006": "1 channels among 3"}
 
 
+def test_image_files_of_another_size_are_not_odd(tmp_path):
+    random = np.random.default_rng(3)
+    for i, shape in enumerate([(64, 80, 3)] * 8 + [(200, 64, 3), (15, 90, 3), (64, 80)]):
+        (tmp_path / "cats").mkdir(exist_ok=True)
+        cv2.imwrite(str(tmp_path / f"cats/{i}.png"), random.integers(0, 256, shape).astype(np.uint8))
+    odd = {"cats/9.png": "3×15×90, far smaller than most", "cats/10.png": "1 channels among 3"}
+    assert survey(str(tmp_path)).odd == odd
+
+
 def test_duplicates_within_and_between_sets(records, images):
     png = pb.Datum(data=cv2.imencode(".png", images[0].transpose(1, 2, 0))[1].tobytes(), label=4, encoded=True)
     here = survey(records([datum(images[0]), datum(images[1]), png, datum(images[0].reshape(3, 5, 6))], "here"))
