@@ -8,9 +8,11 @@ from ..errors import CaffeliteError
 from ..net.compile import compile
 from ..net.deferred import defers, kept_bytes
 from ..net.graph import Graph
+from ..net.micro_batches import settles
 from ..net.partition.partition import partition
 from ..net.partition.placement import DevicePosition, Placement
 from ..net.partition.resolve import parse_split, resolve
+from ..training.pipeline import in_flight
 from . import summary
 from .nets import InspectedNet
 from .target import CPU
@@ -47,12 +49,13 @@ def memory(
             remedy="use a number of micro-batches that divides the batch",
         )
     graph, _ = subject.graph(phase, batch // placement.micro_batches if placement.micro_batches > 1 else None)
+    together = placement.micro_batches if any(map(settles, graph.nodes)) else 1
     stages = []
     for stage in range(placement.stages):
         for shard in range(placement.shards):
             piece = partition(graph, placement, DevicePosition(stage, shard))
             names = [node.name for node in piece.nodes if node.layer_index >= 0]
-            flights = min(placement.stages - stage, placement.micro_batches)
+            flights = in_flight(stage, placement.stages, placement.micro_batches, together)
             deferred = (
                 kept_bytes(piece, placement.micro_batches) if defers(placement.stages, placement.micro_batches) else 0
             )

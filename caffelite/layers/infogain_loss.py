@@ -107,6 +107,9 @@ class InfogainLoss(Loss):
         self._row(gains, self._total)
         self._slope(prob, gains, self._weight, self._total, gains)
 
+    def settle(self, loss) -> None:
+        self._divisor.settle(loss)
+
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         n, c, p = self.split
         slope = self.saved["slope"]

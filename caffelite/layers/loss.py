@@ -14,7 +14,7 @@ from ..devices.types import Array, Kernel
 from .base import class_weights, require
 from .base.compilation import Which
 from .base.config import GRADIENT, SavedBlobs
-from .base.division import SampleShares, SharesSamples
+from .base.division import SampleShares, SharedCount, SharesSamples
 from .base.facets import Compares, Described
 from .base.labels import LabelIndex, label_fault
 from .base.layer import Layer, Shape, register, split_axis
@@ -111,28 +111,25 @@ class Loss(SharesSamples, Layer):
         if kind == LOSS.PRE_FIXED:
             fixed = self.spec.loss_param.pre_fixed_normalizer
             if not 0 < fixed < math.inf:
-                where = "loss_param", "pre_fixed_normalizer"
-                raise self.error(
-                    "a bad pre_fixed_normalizer",
-                    *where,
-                    expected="a finite number above 0",
-                    found=f"{fixed:g}",
-                    outer=True,
-                )
+                where, expected = ("loss_param", "pre_fixed_normalizer"), "a finite number above 0"
+                raise self.error(f"a bad {where[1]}", *where, expected=expected, found=f"{fixed:g}", outer=True)
             return max(1.0, fixed)
         if some:
             return None
         divisors: dict[int, int] = {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}
         return max(1.0, divisors.get(kind, labels))
 
-    def can_share(self, micro_batches: bool) -> bool:
-        """Whether the divisor is fixed, or the processes count labels together."""
-        fixed = self.normalization() in (LOSS.NONE, LOSS.PRE_FIXED)
-        return self.shares_divisor and (fixed or not micro_batches)
+    def can_share(self) -> bool:
+        """Whether the divisor is fixed, or the passes count labels together."""
+        return self.shares_divisor
 
     def share(self, shares: SampleShares) -> None:
         super().share(shares)
-        self.requires_host |= self.normalization() not in (LOSS.NONE, LOSS.PRE_FIXED)
+        self.requires_host |= self.settles
+
+    @property
+    def settles(self) -> bool:
+        return self.couples_samples and self.normalization() not in (LOSS.NONE, LOSS.PRE_FIXED)
 
 
 def unless_ignored(text: str, ignored: int | None) -> tuple[str, dict[str, float]]:
@@ -158,7 +155,7 @@ class Divisor:
         dev: Device,
         fixed: float | None,
         ignored: int | None,
-        shares: SampleShares | None = None,
+        shares: SharedCount | None = None,
         weights: tuple[Array, int] | None = None,
     ):
         self.value, self._dev, self._shares = dev.zeros(1), dev, shares
@@ -174,6 +171,7 @@ class Divisor:
             self._count = dev.sum(Formula(text, ("t",), constants=tuple(constants)), **constants)
             self._at_least = dev.map(Formula("max(d, 1)", ("d",)))
         if shares:
+            self._multiply = dev.map(Formula("loss * divisor", ("loss", "divisor")))
             self._share = dev.map(Formula("d / n", ("d",), constants=("n",)), n=shares.count)
 
     def count(self, labels) -> None:
@@ -182,12 +180,23 @@ class Divisor:
         self._count(labels, self.value)
         if self._shares:
             self._shares.add_up(self.value, self._dev)
+        self._limit()
+
+    def _limit(self) -> None:
         self._at_least(self.value, self.value)
         if self._shares:
             self._share(self.value, self.value)
 
     def divide(self, loss) -> None:
         self._divide(loss, self.value, loss)
+
+    def settle(self, loss) -> None:
+        """Divides a loss by what all micro-batches counted, in place of its own count."""
+        assert self._shares
+        self._multiply(loss, self.value, loss)
+        self._dev.upload(self.value, self._shares.settled().reshape(1))
+        self._limit()
+        self.divide(loss)
 
 
 def _weight_sum(dev: Device, weights: Array, labels: int, ignored: int | None) -> Callable[[Array, Array], None]:
@@ -280,8 +289,8 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
     def weighted_mean(self) -> bool:
         return bool(class_weights.given(self.spec.loss_param))
 
-    def can_share(self, micro_batches: bool) -> bool:
-        return super().can_share(micro_batches) and not self.smoothing
+    def can_share(self) -> bool:
+        return super().can_share() and not self.smoothing
 
     def share(self, shares: SampleShares) -> None:
         super().share(shares)
@@ -352,6 +361,11 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         labels.count(x[1])
         labels.divide(loss)
         self.dev.copy(labels.value, self.op.divisor)  # which backward reads
+
+    def settle(self, loss) -> None:
+        assert self._labels
+        self._labels.settle(loss)
+        self.dev.copy(self._labels.value, self.op.divisor)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         if self.soft:
@@ -424,6 +438,9 @@ class SigmoidCrossEntropyLoss(Loss):
             self._each(x[0], x[1], self._weights, self._by_class)
             self._sum(self._by_class, y[0])
         self._divisor.divide(y[0])
+
+    def settle(self, loss) -> None:
+        self._divisor.settle(loss)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         weights = () if self._weights is None else (self._weights,)

@@ -29,6 +29,7 @@ from .compile import CompiledNet, Options, compile
 from .deferred import inner_product
 from .fused_updates import FusedGradient
 from .inference import inference_pass
+from .micro_batches import settling
 from .nodes import Graph, Node, Value
 from .parameters import Loaded, Parameters
 from .pieces import Pieces
@@ -90,6 +91,7 @@ class Net:
                 layer.total = self.loss, weight
             else:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
+        self._settling = settling(graph)
         self._rings: list[Ring] = []  # of outputs that are recorded
         self._runs_recorded: CapturedGraph | None = None
         self._inference = inference_pass(self.compiled, dev, self._forward)
@@ -262,7 +264,7 @@ class Net:
         return self._forward, self._backward
 
     def forward(self, iteration: int = 0, micro_batch: int = 0, observe: Callable | None = None) -> None:
-        """One forward pass of a new batch; its loss is added to ``loss``.
+        """One forward pass of a new batch; its loss is added to ``loss``, of layers that settle by ``settle``.
 
         The iteration, and which part of its batch this is, key the random numbers. observe(node) is called after each
         layer.
@@ -293,14 +295,28 @@ class Net:
         elif observe:
             for node, run in self._forward:
                 run()
-                observe(node)
+                if node not in self._settling:
+                    observe(node)
         else:
             with self.context.forward_pass():
                 for _, run in self._forward:
                     run()
         self._add_losses()
 
-    def _add_losses(self) -> None:
+    def settle(self, observe: Callable | None = None) -> None:
+        """Completes the forward pass of a micro-batch, after those of all micro-batches of its batch. observe(node) is
+        called after each layer that settles."""
+        if not self._settling:
+            return
+        for node, layer in self._settling.items():
+            layer.settle(self.data[node.tops[0]])
+            if observe:
+                observe(node)
+        self._add_losses(settled=True)
+
+    def _add_losses(self, settled: bool = False) -> None:
+        if self._settling and not settled:
+            return
         for total, value in self._terms:
             total(self.data[value], self.loss, add=True)
 

@@ -81,6 +81,8 @@ class Passes:
             self._division.sample_shares.enabled = reduce
         self.pipeline.deferred.begin(observed=bool(backward))
         for is_forward, micro_batch in self.pipeline.passes:
+            if not is_forward and not micro_batch % self.pipeline.together:
+                self._settle(iteration, slot, micro_batch, forward)
             self.micro_batch, self.running = micro_batch, self.pipeline.net(micro_batch)
             if is_forward:
                 self._forward(iteration, slot, forward)
@@ -99,8 +101,9 @@ class Passes:
     def forward(self, iteration: int) -> None:
         """Runs a batch forward, divided as in an iteration."""
         for micro_batch in range(self._division.divisions if self._division else 1):
-            self.micro_batch, self.running = micro_batch, self.net
+            self.micro_batch, self.running = micro_batch, self.pipeline.net(micro_batch)
             self._forward(iteration, None, ())
+        self._settle(iteration, None, 0, ())
         self._drop_other_losses()
 
     def _drop_other_losses(self) -> None:
@@ -110,14 +113,26 @@ class Passes:
 
     def _forward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         net = self.running
+        if self._division:
+            self._division.begin_pass(self.micro_batch)
         if slot is not None:
             net.input_buffer.select(slot * self.micro_batches + self.micro_batch)
             net.run_forward()
             return
         observe = self._observer(FORWARD, iteration, observers)
         net.forward(iteration, self.micro_batch * self.processes + self.rank, observe)
-        for call in self.after_forward:
-            call(net)
+        if self.pipeline.together == 1:
+            for call in self.after_forward:
+                call(net)
+
+    def _settle(self, iteration: int, slot: int | None, first: int, observers: Sequence[Observer]) -> None:
+        """Completes the forward passes of the micro-batches that run forward together."""
+        together = self.pipeline.together
+        for micro_batch in range(first, first + together) if together > 1 else ():
+            self.micro_batch, self.running = micro_batch, self.pipeline.net(micro_batch)
+            self.running.settle(self._observer(FORWARD, iteration, observers) if slot is None else None)
+            for call in self.after_forward if slot is None else ():
+                call(self.running)
 
     def _backward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         net = self.running

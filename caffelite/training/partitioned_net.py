@@ -82,7 +82,7 @@ class PartitionedNet(WholeNet):
         return [place.axis is not None for place in self._mine(net)]
 
     def pipeline(self, net: Net, micro_batches: int) -> Pipeline:
-        return Pipeline(net, micro_batches, self.mesh.position.stage, self.placement.stages)
+        return Pipeline(net, micro_batches, self.mesh.position.stage, self.placement.stages, self.together(net))
 
     def gather(self, value: Any, what: str = "scores") -> list[Any]:
         return self.mesh.model.gather(value, what)[:: self.placement.shards]

@@ -18,14 +18,22 @@ class Pass(NamedTuple):
     micro_batch: int
 
 
-def in_flight(stage: int, stages: int, micro_batches: int) -> int:
-    """The most micro-batches that have run forward and not yet backward on a stage."""
-    return min(stages - stage, micro_batches)
+def in_flight(stage: int, stages: int, micro_batches: int, together: int = 1) -> int:
+    """The most micro-batches that have run forward and not yet backward on a stage. together: see ``schedule``."""
+    return together if together > 1 else min(stages - stage, micro_batches)
 
 
-def schedule(stage: int, stages: int, micro_batches: int) -> Iterator[Pass]:
+def schedule(stage: int, stages: int, micro_batches: int, together: int = 1) -> Iterator[Pass]:
     """The passes of one iteration on a stage (from 0). Forward passes are in the order of micro-batches, and so are
-    backward passes. With one stage each forward pass is followed by its backward pass."""
+    backward passes. With one stage each forward pass is followed by its backward pass.
+
+    together: so many run forward before the first of them runs backward, on all stages, because a layer counts in all
+    of them (GPipe's order); 1: no layer does.
+    """
+    if together > 1:
+        for first in range(0, micro_batches, together):
+            yield from (Pass(forward, first + i) for forward in (True, False) for i in range(together))
+        return
     ahead = in_flight(stage, stages, micro_batches) - 1
     for micro_batch in range(ahead):
         yield Pass(True, micro_batch)
@@ -38,12 +46,12 @@ def schedule(stage: int, stages: int, micro_batches: int) -> Iterator[Pass]:
 class Pipeline:
     """The passes of an iteration on one stage: ``passes`` in their order, and ``nets``, one for each micro-batch in
     flight. The first net has the parameters, and the loss of all. ``deferred``: the gradients that are computed after
-    the passes; none with one stage."""
+    the passes; none with one stage. together: see ``schedule``."""
 
-    def __init__(self, net: Net, micro_batches: int, stage: int = 0, stages: int = 1):
-        self.micro_batches = micro_batches
-        self.passes = tuple(schedule(stage, stages, micro_batches))
-        count = in_flight(stage, stages, micro_batches)
+    def __init__(self, net: Net, micro_batches: int, stage: int = 0, stages: int = 1, together: int = 1):
+        self.micro_batches, self.together = micro_batches, together
+        self.passes = tuple(schedule(stage, stages, micro_batches, together))
+        count = in_flight(stage, stages, micro_batches, together)
         self.nets = [net, *(net.replica() for _ in range(count - 1))]
         deferred = deferred_nodes(net.graph, micro_batches) if defers(stages, micro_batches) else []
         self.deferred = DeferredGradients(deferred, net.dev, micro_batches)

@@ -23,7 +23,7 @@ def share_batch(graph: Graph, shares: SampleShares) -> None:
         layer = node.layer
         if not (layer.couples_samples and node.backward) or _normalizes(node):
             continue
-        if isinstance(layer, SharesSamples) and layer.can_share(shares.micro_batches > 1):
+        if isinstance(layer, SharesSamples) and layer.can_share():
             layer.share(shares)
             continue
         what = f"its samples depend on each other: {shares.count} passes that divide a batch do not train like one"

@@ -9,6 +9,7 @@ from ..devices.types import Array
 from ..layers.base.division import SampleShares
 from ..layers.hdf5_output import HDF5Output
 from ..net.graph import Graph
+from ..net.micro_batches import settles
 from ..net.net import Net
 from ..parallel import Mesh, agreed
 from .pipeline import Pipeline
@@ -33,6 +34,11 @@ class WholeNet:
         if groups * divisions > 1:
             total = functools.partial(mesh.data.total, what="divisors of losses")
             self.sample_shares = SampleShares(groups * divisions, total, divisions)
+
+    def begin_pass(self, micro_batch: int) -> None:
+        """Called before each forward pass of an iteration."""
+        if self.sample_shares and not micro_batch % self.divisions:
+            self.sample_shares.batches += 1
 
     @property
     def shares(self) -> int:
@@ -68,7 +74,11 @@ class WholeNet:
 
     def pipeline(self, net: Net, micro_batches: int) -> Pipeline:
         """The passes of an iteration, and the nets that run them."""
-        return Pipeline(net, micro_batches)
+        return Pipeline(net, micro_batches, together=self.together(net))
+
+    def together(self, net: Net) -> int:
+        """The micro-batches that run forward before one of them runs backward; see ``pipeline.schedule``."""
+        return self.divisions if any(map(settles, self.complete(net).nodes)) else 1
 
     def gather(self, value: Any, what: str = "scores") -> list[Any]:
         """The values of the stages of a group, in order: those of the first shards."""

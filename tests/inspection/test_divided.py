@@ -53,6 +53,8 @@ def test_micro_batches_in_flight_take_their_own_memory(subject):
     assert arenas[1] == pytest.approx(arenas[0], rel=0.02) and arenas[2] == pytest.approx(arenas[0] / 2, rel=0.02)
     with pytest.raises(CaffeliteError, match="cannot be divided into 3 micro-batches"):
         split.memory(subject, pb.TRAIN, 8, stages(first, 3, graph))
+    subject.message.layer[-1].loss_param.ignore_label = 1
+    assert [one.flights for one in split.memory(subject, pb.TRAIN, 8, stages(first, 4, graph))] == [4, 4]
 
 
 def test_picture_colors_stages_and_marks_divided_layers(subject):

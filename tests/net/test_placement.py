@@ -8,12 +8,12 @@ from test_stages import dense
 from textnet import build, inputs, wired
 
 from caffelite.errors import CaffeliteError
+from caffelite.net.micro_batches import check_micro_batches
 from caffelite.net.partition.analysis import Analysis
 from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, Division, LayerPlacement
 from caffelite.net.partition.resolve import (
     SplitRequest,
-    check_micro_batches,
     cut_stages,
     default_placement,
     extend,
@@ -214,9 +214,14 @@ def test_micro_batches_need_independent_samples():
     check_micro_batches(graph, 1)
     check_micro_batches(build(deep()), 4)
     kinds = ["normalization: NONE", "ignore_label: 1", "normalization: VALID"]
-    for kind, refused in zip(kinds, (True, True, False), strict=True):
+    for kind, couples in zip(kinds, (True, True, False), strict=True):
         one = build(deep().replace('top: "loss"', f'top: "loss" loss_param {{ {kind} }}'))
-        assert one.nodes[-1].layer.couples_samples == refused
+        assert one.nodes[-1].layer.couples_samples == couples
+        check_micro_batches(one, 4)
+    read = deep().replace('top: "loss"', 'top: "loss" loss_param { ignore_label: 1 }')
+    read = build(read + 'layer { name: "half" type: "Power" bottom: "loss" top: "half" loss_weight: 1 }')
+    with pytest.raises(CaffeliteError, match='divisor is counted in 4 micro-batches, but layer "half" reads the loss'):
+        check_micro_batches(read, 4)
 
 
 def test_a_test_net_has_the_placement_of_its_train_net():

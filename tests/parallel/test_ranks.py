@@ -17,6 +17,7 @@ SHARED |= {name: "float64" for name in ("lenet", "cifar10_quick", "cifar10_full"
 TWICE = ("mlp", "lenet")
 DIVIDED = {  # in float64
     "mlp": {2: ["stages=2", "stages=2,micro_batches=4", "shards=2"], 4: ["stages=2", "shards=2"]},
+    "weighted": {2: ["stages=2,micro_batches=3"], 4: ["stages=2,micro_batches=3"]},
     "noisy": {2: ["stages=2,micro_batches=3"]},
     "clipped": {2: ["stages=2,micro_batches=2", "shards=2"], 4: ["stages=2,micro_batches=3", "stages=2,shards=2"]},
     "lars": {2: ["stages=2", "shards=2"], 4: ["stages=2,shards=2"]},

@@ -34,13 +34,20 @@ def test_a_stage_holds_no_more_micro_batches_than_stated(stages, count):
         assert min(held) >= 0 and held[-1] == 0
 
 
-def run(stages: int, count: int, capacity: int) -> int:
+def test_passes_that_count_together_run_forward_first():
+    for stage in range(3):
+        text = " ".join(f"{'F' if p.forward else 'B'}{p.micro_batch}" for p in schedule(stage, 3, 4, together=2))
+        assert text == "F0 F1 B0 B1 F2 F3 B2 B3"
+    assert in_flight(0, 1, 4, together=2) == in_flight(2, 3, 4, together=2) == 2
+
+
+def run(stages: int, count: int, capacity: int, together: int = 1) -> int:
     """Runs all stages in turn with links that hold ``capacity`` arrays each; the steps of the slowest stage.
 
     A forward pass sends to every later stage, a backward pass to every earlier one. A stage waits where an array that
     it receives was not sent yet, or a link is full.
     """
-    orders = [list(schedule(stage, stages, count)) for stage in range(stages)]
+    orders = [list(schedule(stage, stages, count, together)) for stage in range(stages)]
     at, links, steps = [0] * stages, {}, 0
     while any(i < len(order) for i, order in zip(at, orders, strict=True)):
         ready = []
@@ -75,3 +82,4 @@ def test_no_deadlock_with_an_array_between_any_two_stages(stages, count, capacit
     steps = run(stages, count, capacity)
     if capacity >= stages:
         assert steps == 2 * (count + stages - 1), "no more waiting than filling and draining the pipeline"
+    run(stages, 2 * count, 1, together=count)

@@ -122,14 +122,46 @@ def shared(
     return np.mean(gradients, 0), float(np.mean(losses))
 
 
+def in_turn(
+    text: str, x: np.ndarray, targets: np.ndarray, count: int, part=of_rows, **more: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """The same of micro-batches, which run forward one after the other and then backward."""
+    shares = SampleShares(count, np.asarray, count)
+    rows = [slice(i * SAMPLES // count, (i + 1) * SAMPLES // count) for i in range(count)]
+    parts = [{"x": x[mine], "t": part(targets, mine), "h": np.eye(CLASSES) + 0.2, **more} for mine in rows]
+    largest = max(one["t"].shape for one in parts)  # objects are padded
+    graph = build(inputs(x=parts[0]["x"].shape, t=largest) + text)
+    share_batch(graph, shares)
+    net = Net.of(graph, open_device(None, "float64"), seed=3)
+    nets = [net, *(net.replica() for _ in rows[1:])]
+    for net, arrays in zip(nets, parts, strict=True):
+        arrays["t"] = padded(arrays["t"], largest)
+        net.set_inputs(**{name: arrays[name] for name in graph.inputs})
+        net.forward()
+    for net in nets:
+        net.settle()
+    for i, net in enumerate(nets):
+        net.backward(add=i > 0)
+        net.check_faults()
+    return nets[0].params.diff / count, float(nets[0].loss[0]) / count
+
+
+def padded(objects: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Rows of image -1 are no objects."""
+    rows = np.full(shape, -1.0)
+    rows[tuple(slice(n) for n in objects.shape)] = objects
+    return rows
+
+
 @pytest.mark.parametrize("text, targets", [pytest.param(text, t, id=name) for name, text, t in cases()])
 def test_the_mean_of_the_shares_is_the_batch(text, targets, seed):
     x = np.random.default_rng(seed).normal(size=(SAMPLES, 6))
     gradient, loss = run(text, x, targets, None)
     for count in (2, 3):
-        actual, mean = shared(text, x, targets, count)
-        np.testing.assert_allclose(mean, loss, rtol=1e-12)
-        np.testing.assert_allclose(actual, gradient, rtol=1e-9, atol=1e-12)
+        for run_shares in (shared, in_turn):
+            actual, mean = run_shares(text, x, targets, count)
+            np.testing.assert_allclose(mean, loss, rtol=1e-12)
+            np.testing.assert_allclose(actual, gradient, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("mining", ["MAX_NEGATIVE", "NONE"])
@@ -140,9 +172,10 @@ def test_the_mean_of_the_shares_of_pictures_with_objects(mining, normalization, 
     text = text.replace("MINING", mining).replace("multibox_loss_param", fields)
     x = np.random.default_rng(seed).normal(size=(SAMPLES, 6))
     gradient, loss = run(text, x, of_images(objects, slice(0, SAMPLES)), None, priors=priors)
-    actual, mean = shared(text, x, objects, 2, of_images, priors=priors)
-    np.testing.assert_allclose(mean, loss, rtol=1e-12)
-    np.testing.assert_allclose(actual, gradient, rtol=1e-9, atol=1e-12)
+    for run_shares in (shared, in_turn):
+        actual, mean = run_shares(text, x, objects, 2, of_images, priors=priors)
+        np.testing.assert_allclose(mean, loss, rtol=1e-12)
+        np.testing.assert_allclose(actual, gradient, rtol=1e-9, atol=1e-12)
 
 
 TWO_LOSSES = """
@@ -152,15 +185,16 @@ layer {{ name: "f" type: "InnerProduct" bottom: "x" top: "f"
 layer {{ name: "a" type: "SoftmaxWithLoss" bottom: "f" bottom: "t" top: "a" {} }}
 layer {{ name: "b" type: "{}" bottom: "f" bottom: "t" top: "b" loss_weight: 0.3 {} }}
 """
+IGNORE_1 = "loss_param { ignore_label: 1 }"
 FIXED = "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 5 }"
 
 
-def of_micro_batches(folder, losses: tuple[str, str, str], count: int) -> tuple[np.ndarray, list[float]]:
+def of_micro_batches(folder, losses: tuple[str, str, str], count: int, solver="") -> tuple[np.ndarray, list[float]]:
     """Parameters and losses after iterations of 12 samples in so many micro-batches."""
     (folder / "net.prototxt").write_text(TWO_LOSSES.format(*losses))
     (folder / "s.prototxt").write_text(
         'net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 random_seed: 3 max_iter: 4 '
-        "snapshot_after_train: false average_loss: 4"
+        f"snapshot_after_train: false average_loss: 4 {solver}"
     )
     document = prototxt.read_solver("s.prototxt")
     dev, split = open_device(None, "float64"), f"micro_batches={count}" if count > 1 else ""
@@ -189,9 +223,21 @@ def test_micro_batches_of_a_fixed_divisor_are_the_batch(samples, first, kind, se
         np.testing.assert_allclose(mine, parameters, rtol=1e-10, atol=1e-13)
 
 
-def test_micro_batches_of_a_counted_divisor_are_refused(samples):
-    with pytest.raises(CaffeliteError, match="its divisor is counted in the batch, but the first of 2 micro-batches"):
-        of_micro_batches(samples, (IGNORE, "HingeLoss", ""), 2)
+WEIGHED = "loss_param { class_weight: [0.1, 3, 0, 1] }"
+CENTERS = "center_loss_param { num_output: 4 }"
+
+
+@pytest.mark.parametrize("solver", ["", "iter_size: 2"])
+@pytest.mark.parametrize(
+    "first, kind, second",
+    [(IGNORE_1, "HingeLoss", ""), (IGNORE_1, "SoftmaxWithLoss", WEIGHED), (FIXED, "CenterLoss", CENTERS)],
+)
+def test_micro_batches_of_a_counted_divisor_are_the_batch(samples, first, kind, second, solver):
+    parameters, losses = of_micro_batches(samples, (first, kind, second), 1, solver)
+    for count in (2, 3):
+        mine, shown = of_micro_batches(samples, (first, kind, second), count, solver)
+        np.testing.assert_allclose(shown, losses, rtol=1e-12)
+        np.testing.assert_allclose(mine, parameters, rtol=1e-10, atol=1e-13)
 
 
 def test_other_layers_that_couple_samples_are_refused():

@@ -7,6 +7,7 @@ import numpy as np
 from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...devices.types import Array
 from ...layers.base import require
 from ...layers.base.labels import label_fault
 from ...layers.base.layer import Shape, gradient_of, register
@@ -64,8 +65,16 @@ class CenterLoss(LossScaled, Loss):
             self._count.backward(x[1], self._ones, self._counts, False)
             self.shares.add_up(self._counts, self.dev)
 
-    def can_share(self, micro_batches: bool) -> bool:
-        return not micro_batches
+    def can_share(self) -> bool:
+        return True
+
+    @property
+    def settles(self) -> bool:
+        return True
+
+    def settle(self, loss: Array) -> None:
+        assert self.shares
+        self.dev.upload(self._counts, self.shares.settled())
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         distance, (dc, add) = self.saved["distance"], gradient_of(self, 0)

@@ -12,6 +12,7 @@ from ...detection import boxes, matching
 from ...devices import detection_ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...devices.types import Array
 from ...layers.base import require
 from ...layers.base.detection_base import check_classes, expected_labels, read_objects
 from ...layers.base.division import SampleShares
@@ -126,8 +127,12 @@ class MultiBoxLoss(Loss):
         valid = self.normalization() == pb.LossParameter.VALID
         return None if valid else super().divisor(batch, labels)
 
-    def can_share(self, micro_batches: bool) -> bool:
-        return not micro_batches
+    def can_share(self) -> bool:
+        return True
+
+    @property
+    def settles(self) -> bool:
+        return self.fixed is None
 
     def share(self, shares: SampleShares) -> None:
         super().share(shares)
@@ -211,9 +216,19 @@ class MultiBoxLoss(Loss):
         if not self.shares:
             return max(1.0, matched) if self.fixed is None else self.fixed
         if self.fixed is None:
-            return max(1.0, float(self.shares.total(np.array(matched)))) / self.shares.count
+            return self._of_shares(self.shares.total(np.array(matched)))
         grows = self.normalization() not in (pb.LossParameter.NONE, pb.LossParameter.PRE_FIXED)
         return self.fixed if grows else self.fixed / self.shares.count
+
+    def _of_shares(self, matched: np.ndarray) -> float:
+        assert self.shares
+        return max(1.0, float(matched)) / self.shares.count
+
+    def settle(self, loss: Array) -> None:
+        assert self.shares
+        before, divisor = float(self.dev.download(self._divisor)[0]), self._of_shares(self.shares.settled())
+        self.dev.fill(self._divisor, divisor)
+        self.dev.upload(loss, self.dev.download(loss) * (before / divisor))
 
     def confidence(self, scores: np.ndarray) -> Confidence:
         """The loss of scores (N, P, C)."""

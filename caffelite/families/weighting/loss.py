@@ -48,13 +48,19 @@ class SoftmaxTerms(ArrayLoss):
 
     def _divisor_of(self, xp: ModuleType, weights: Any, counts: Any) -> Any:
         """The divisor of a forward pass. Of passes that share a batch: that of the whole batch, over their number."""
-        share = self.shares.count if self.shares else 1
         if self.divide is not None:
-            return self.divide / share
+            return self.divide / (self.shares.count if self.shares else 1)
         total = self.label_total(xp, weights, counts)
-        if self.shares:
-            return max(float(self.shares.total(np.array(float(total)))), 1.0) / share
-        return xp.maximum(total, 1)
+        return self._of_shares(self.shares.total(float(total))) if self.shares else xp.maximum(total, 1)
+
+    def _of_shares(self, total: np.ndarray) -> float:
+        assert self.shares
+        return max(float(total), 1.0) / self.shares.count
+
+    def settle(self, loss: Any) -> None:
+        assert self.shares
+        before, self._total = self._total, self._of_shares(self.shares.settled())
+        loss *= before / self._total
 
     def _read(self, xp: ModuleType, x: tuple, forward: bool) -> tuple:
         """Logarithms of probabilities, one-hot labels, and the weight of each label over the divisor. forward: False

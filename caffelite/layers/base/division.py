@@ -14,18 +14,44 @@ from .layer import Layer
 class SampleShares:
     """A batch of which ``count`` passes, of several processes or ``micro_batches``, compute an equal share each; the
     gradient is the mean over the passes. total: the sum of a host array over the processes; ``enabled``: whether all
-    of them run now."""
+    of them run now; ``batches``: how many have begun."""
 
     def __init__(self, count: int, total: Callable[[np.ndarray], np.ndarray], micro_batches: int = 1):
         self.count, self.micro_batches, self._total, self.enabled = count, micro_batches, total, True
+        self.batches = 0
 
-    def total(self, values: np.ndarray) -> np.ndarray:
+    def over_processes(self, values: np.ndarray) -> np.ndarray:
         """The sum over the processes, float64; of a process that runs alone, what the others would be like it."""
         values = np.asarray(values, float)
-        return self._total(values) if self.enabled else values * self.count
+        return self._total(values) if self.enabled else values * (self.count // self.micro_batches)
+
+
+class SharedCount:
+    """What a layer counts in a batch that passes share, summed over them. Replicas of the layer have the same one."""
+
+    def __init__(self, shares: SampleShares):
+        self._shares, self.count, self.micro_batches = shares, shares.count, shares.micro_batches
+        self._batch, self._sum = -1, np.zeros(())
+        self._settled: np.ndarray | None = None
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """The sum over all passes, float64. Of micro-batches, which follow one another, it is provisional: what it
+        would be if the others were like this one; ``settled`` is the sum, after the forward passes of all."""
+        if self.micro_batches == 1:
+            return self._shares.over_processes(values)
+        if self._batch != self._shares.batches:
+            self._batch, self._sum, self._settled = self._shares.batches, np.zeros(()), None
+        self._sum = self._sum + values
+        return np.asarray(values, float) * self.count
+
+    def settled(self) -> np.ndarray:
+        """The sum over the micro-batches that have run, and over the processes."""
+        if self._settled is None:
+            self._settled = self._shares.over_processes(self._sum)
+        return self._settled
 
     def add_up(self, array: Array, dev: Device) -> None:
-        """Makes an array of the device the sum over the processes."""
+        """Makes an array of the device its ``total``."""
         dev.upload(array, self.total(dev.download(array)))
 
 
@@ -33,21 +59,25 @@ class SharesSamples:
     """A layer whose numbers depend on all samples of a batch, and that several passes can compute a share of the batch
     of each, so that the mean of their gradients is that of the batch."""
 
-    shares: SampleShares | None = None
+    shares: SharedCount | None = None
 
-    def can_share(self, micro_batches: bool) -> bool:
-        """Whether it can, as its message is. micro_batches: where the shares follow one another in a process."""
+    @property
+    def settles(self) -> bool:
+        """Whether it counts in the batch, so that micro-batches go backward after the forward passes of all."""
+        raise NotImplementedError
+
+    def can_share(self) -> bool:
+        """Whether it can, as its message is."""
         raise NotImplementedError
 
     def share(self, shares: SampleShares) -> None:
         """Called after ``shapes`` and before compilation."""
-        self.shares = shares
+        self.shares = SharedCount(shares)
 
-
-def fits_micro_batches(layer: Layer) -> bool:
-    """Whether micro-batches, one after the other, give the gradients of the batch. A divisor that is counted in the
-    batch does not: the first micro-batch goes backward before the labels of the last are read."""
-    return not layer.couples_samples or isinstance(layer, SharesSamples) and layer.can_share(micro_batches=True)
+    def settle(self, loss: Array) -> None:
+        """Called for each micro-batch after the forward passes of all: makes its loss () and what backward reads what
+        they would have been with the sum of all counts."""
+        raise NotImplementedError
 
 
 class Positioned:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
-from ...layers.base.division import SharesSamples, divides_outputs, fits_micro_batches
+from ...layers.base.division import divides_outputs
 from ...layers.base.feeding import Feeding
+from ..micro_batches import check_micro_batches
 from ..nodes import Graph, Node
 from .analysis import Analysis
 from .division import feeds_divided
@@ -148,20 +149,6 @@ def extend(placement: Placement, graph: Graph) -> Placement:
             stage = max((layers[b.node.name].stage for b in node.bottoms), default=0)
             layers[node.name] = LayerPlacement(stage)
     return Placement(placement.stages, placement.shards, placement.micro_batches, layers)
-
-
-def check_micro_batches(graph: Graph, count: int) -> None:
-    """Raises an error where a batch cannot be divided into ``count`` micro-batches with the same result."""
-    if count == 1:
-        return
-    for node in graph.nodes:
-        if fits_micro_batches(node.layer):
-            continue
-        remedy = "leave micro_batches at 1; iter_size also fills a pipeline"
-        what = f"its samples depend on each other, so that {count} micro-batches are not the batch"
-        if isinstance(node.layer, SharesSamples) and node.layer.can_share(micro_batches=False):
-            what = f"its divisor is counted in the batch, but the first of {count} micro-batches goes backward earlier"
-        raise node.layer.error(what, remedy=remedy, outer=True)
 
 
 def _work(node: Node) -> int:
