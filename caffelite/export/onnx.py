@@ -83,7 +83,7 @@ def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = Mappi
         for node in net.graph.nodes
         if node.layer_index >= 0
     }
-    writer = Writer(graph, params, free)
+    writer = Writer(graph, params, free, batch_axes(graph))
     add_layers(writer, pixel_transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
@@ -91,6 +91,7 @@ def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = Mappi
     names = {value: _output_name(value, graph) for value in outputs}
     for value, name in names.items():  # a blob's name for what leaves the net
         writer.nodes.append(helper.make_node("Identity", [writer.names[value]], [name], name=f"output {name}"))
+    writer.prune([*names.values()])
     made = helper.make_graph(
         writer.nodes,
         graph.name or "net",
@@ -105,6 +106,29 @@ def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = Mappi
     if model.ByteSize() < 2**31 - 1:
         writer.onnx.checker.check_model(model, full_check=True)
     return model.SerializeToString()
+
+
+def batch_axes(graph: Graph) -> dict[Value, tuple[int, ...]]:
+    """The axes of each blob that are twice as long where the inputs have twice as many samples; of a net whose layers
+    fix the number of samples the first axis of each."""
+    message = deepcopy(graph.message)
+    for spec in message.layer:
+        for shape in spec.input_param.shape if is_input(spec) else ():
+            if shape.dim:
+                shape.dim[0] *= 2
+    try:
+        other = graphs.build(message, graphs.net_state(graph.phase, message))
+    except CaffeliteError:
+        return {}
+    pairs = zip(
+        (top for node in graph.nodes for top in node.tops),
+        (top for node in other.nodes for top in node.tops),
+        strict=True,
+    )
+    return {
+        value: tuple(axis for axis, (one, two) in enumerate(zip(value.shape, twin.shape, strict=True)) if one != two)
+        for value, twin in pairs
+    }
 
 
 def _output_name(value: Value, graph: Graph) -> str:
@@ -230,20 +254,20 @@ IN_GRAPH = ("mean_file", "mean_value", "scale")  # fields of transform_param tha
 
 
 def pixel_transforms(graph: Graph) -> dict[str, Transform]:
-    """The transform of each input that has one, by the input's name.
+    """The transform of each input of images that has one, by the input's name.
 
     Errors: one of an input that is not N×C×H×W; a mean that does not fit.
     """
     return {
-        value.name: _transform(node, graph)
+        value.name: _transform(node, value, graph)
         for node in graph.feeds
-        for value in node.tops
-        if node.layer.spec.HasField("transform_param")
+        for i, value in enumerate(node.tops)
+        if node.layer.spec.HasField("transform_param") and (i == 0 or len(value.shape) == 4)
     }
 
 
-def _transform(node: Node, graph: Graph) -> Transform:
-    layer, shape, deploy = node.layer, node.tops[0].shape, graph.message.deploy_param
+def _transform(node: Node, value: Value, graph: Graph) -> Transform:
+    layer, shape, deploy = node.layer, value.shape, graph.message.deploy_param
     if len(shape) != 4:
         what = "has a transform_param, and its top is no batch of images"
         raise layer.error(what, "transform_param", expected="N×C×H×W", found=f"shape {list(shape)}", outer=True)

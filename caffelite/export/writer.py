@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import CaffeliteError, missing_extra, quoted
+from ..layers.base.exporting import Winners
 from ..layers.batch_norm import BatchNorm
 from ..net.graph import Graph, Node, Value
 
@@ -27,18 +28,21 @@ def import_onnx(use: str = "export") -> ModuleType:
 
 class Writer:
     """Collects ONNX nodes and constants, and the ONNX name of each blob. free: the axes of each blob that are open,
-    besides the batch."""
+    besides the batch; batch: those that follow it. winners: of poolings, by the name of the places in their
+    planes."""
 
     def __init__(
         self,
         graph: Graph,
         params: dict[int, list[np.ndarray]],
         free: Mapping[Value, tuple[int, ...]] = MappingProxyType({}),
+        batch: Mapping[Value, tuple[int, ...]] = MappingProxyType({}),
     ):
-        self.graph, self.params, self.free, self.onnx = graph, params, free, import_onnx()
+        self.graph, self.params, self.free, self.batch, self.onnx = graph, params, free, batch, import_onnx()
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self.names: dict[Value, str] = {}
+        self.winners: dict[str, Winners] = {}
         self._layer, self._count = "", 0
 
     def begin(self, node: Node) -> None:
@@ -72,6 +76,9 @@ class Writer:
     def scalar(self, value: float) -> str:
         return self.array(f"number {float(value)!r}", np.array(value, np.float32))
 
+    def integer(self, value: int) -> str:
+        return self.array(f"integer {value}", np.array(value, np.int64))
+
     def numbers(self, values: Sequence[int]) -> str:
         return self.array(f"numbers {list(map(int, values))}", np.array(values, np.int64))
 
@@ -83,8 +90,23 @@ class Writer:
     def sizes(self, value: Value) -> list[str | int]:
         """The dimensions of an input or output, the open ones by name."""
         free, named = self.free.get(value, ()), {2: "height", 3: "width"}
-        dims = (f"{value.name}_{named.get(i, i)}" if i in free else d for i, d in enumerate(value.shape))
-        return ["N", *list(dims)[1:]]
+        dims: list[str | int] = [
+            f"{value.name}_{named.get(i, i)}" if i in free else d for i, d in enumerate(value.shape)
+        ]
+        rest = range(len(dims)) if value.node in self.graph.varied() else [0]
+        for axis in self.batch.get(value, rest):
+            dims[axis] = "N" if value.shape[axis] == self.graph.batch_size else f"{value.name}_{axis}"
+        return dims
+
+    def prune(self, outputs: Sequence[str]) -> None:
+        """Drops nodes and constants that no output needs."""
+        needed, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                nodes.append(node)
+        self.nodes = nodes[::-1]
+        self.constants = {name: array for name, array in self.constants.items() if name in needed}
 
     def cannot(self, node: Node, what: str) -> CaffeliteError:
         ends = not any(value.readers for value in node.tops)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .base.exporting import ALL, OPERATORS, Node, Operator, Writer, layer_of, operator
+from .base.exporting import ALL, OPERATORS, Node, Operator, Winners, Writer, layer_of, operator
 from .batch_norm import BatchNorm
 from .concat_slice import Joint
 from .convolution import Kernels
@@ -57,12 +57,12 @@ def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
 @operator("Pooling")
 def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
     layer = layer_of(node, Pooling)
-    if layer.method == "STOCHASTIC" or len(node.tops) > 1:
-        raise w.cannot(node, "STOCHASTIC" if layer.method == "STOCHASTIC" else "a second top")
+    if layer.method == "STOCHASTIC" or len(node.tops) > 1 and layer.p.global_pooling:
+        raise w.cannot(node, "STOCHASTIC" if layer.method == "STOCHASTIC" else "a second top of a global pooling")
     if layer.p.global_pooling:
         return [w.add("GlobalMaxPool" if layer.method == "MAX" else "GlobalAveragePool", x)]
     if w.free.get(node.bottoms[0]):
-        return [_free_pooling(w, layer, x[0])]
+        return _free_pooling(w, node, x[0])
     k, sizes, outs = layer.window, layer.x_shape[2:], layer.y_shape[2:]
     # The end's padding that gives Caffe's number of windows; where AVE counts zeros around the image, they are put
     # there first.
@@ -73,20 +73,35 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
         starts, ends = [0] * len(sizes), [end - pad for end, pad in zip(ends, layer.pad_after, strict=True)]
     attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*starts, *(max(0, end) for end in ends)]}
     if layer.method == "MAX":
-        return [w.add("MaxPool", [padded], **attributes)]
+        return _max_pooling(w, node, padded, **attributes)
     return [w.add("AveragePool", [padded], count_include_pad=0, **attributes)]
 
 
-def _free_pooling(w: Writer, layer: Pooling, x: str) -> str:
+def _max_pooling(w: Writer, node: Node, x: str, **attributes: object) -> list[str]:
+    """The greatest values, and their places in their planes, which ONNX counts over the whole blob."""
+    if len(node.tops) == 1:
+        return [w.add("MaxPool", [x], **attributes)]
+    y, places = w.add_many("MaxPool", [x], 2, **attributes)
+    plane = w.add("ReduceProd", [w.add("Shape", [x], start=2)], keepdims=1)
+    in_planes = w.add("Cast", [w.add("Mod", [places, plane])], to=1)
+    k = layer_of(node, Pooling).window
+    reach = [(o - 1) * s + n for o, s, n in zip(node.tops[0].shape[2:], k.stride, k.kernel, strict=True)]
+    if not any(k.pad) and tuple(reach) == tuple(node.bottoms[0].shape[2:]):
+        w.winners[in_planes] = Winners(places, node.bottoms[0].shape, tuple(k.kernel), tuple(k.stride))
+    return [y, in_planes]
+
+
+def _free_pooling(w: Writer, node: Node, x: str) -> list[str]:
     """Of images of any size: whether the last window is cut off depends on it, and is left to the operator."""
+    layer = layer_of(node, Pooling)
     k, pads = layer.window, [*layer.window.pad, *layer.pad_after]
     if layer.method == "AVE" and any(pads) and not layer.excludes_pad:
         around = w.numbers([0, 0, *layer.window.pad, 0, 0, *layer.pad_after])
         x, pads = w.add("Pad", [x, around], mode="constant"), [0] * len(pads)
     attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": pads, "ceil_mode": int(layer.up)}
     if layer.method == "MAX":
-        return w.add("MaxPool", [x], **attributes)
-    return w.add("AveragePool", [x], count_include_pad=0, **attributes)
+        return _max_pooling(w, node, x, **attributes)
+    return [w.add("AveragePool", [x], count_include_pad=0, **attributes)]
 
 
 @operator("LRN")
@@ -253,24 +268,19 @@ def slices(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 @operator("Flatten", "Reshape", "Squeeze")
 def reshape(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    before, after = node.bottoms[0].shape, node.tops[0].shape
-    if before[:1] != after[:1]:
-        raise w.cannot(node, "another batch size")
-    if w.free.get(node.bottoms[0]):
-        return [_free_reshape(w, node, x[0])]
-    return [w.add("Reshape", [x[0], w.numbers([0 if before else 1, *after[1:]])])]
-
-
-def _free_reshape(w: Writer, node: Node, x: str) -> str:
-    """Of images of any size: an axis that does not change, or one that takes what is left."""
-    before, after, free = node.bottoms[0].shape, node.tops[0].shape, w.free.get(node.tops[0], ())
-    same = set(w.free[node.bottoms[0]])
-    unchanged = [axis for axis in free if axis in same and before[axis] == after[axis]]
-    rest = [axis for axis in free if axis not in unchanged]
-    if len(rest) > 1:
-        raise w.cannot(node, "a shape with several axes that depend on the size of images")
-    dims = [0 if i in unchanged else -1 if i in rest else after[i] for i in range(1, len(after))]
-    return w.add("Reshape", [x, w.numbers([0, *dims])])
+    """An axis that is open stays, or takes what is left."""
+    (bottom,), top = node.bottoms[:1], node.tops[0]
+    before, after = bottom.shape, top.shape
+    first = (0,) if before[:1] == after[:1] else ()
+    open_before, open_after = (
+        {*w.free.get(value, ()), *w.batch.get(value, first if value.shape else ())} for value in (bottom, top)
+    )
+    unchanged = {axis for axis in open_before & open_after if before[axis] == after[axis]}
+    rest = open_after - unchanged
+    if len(rest) > 1 or before[:1] != after[:1] and not w.batch:
+        raise w.cannot(node, "another batch size" if not w.batch else "a shape with several axes that are open")
+    dims = [0 if i in unchanged else -1 if i in rest else after[i] for i in range(len(after))]
+    return [w.add("Reshape", [x[0], w.numbers(dims)])]
 
 
 @operator("Softmax")

@@ -19,10 +19,11 @@ from caffelite.layers.base.exporting import OPERATORS  # noqa: E402
 MODELS = Path(__file__).parent.parent.parent / "models"
 
 
-LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in ("squeezenet", "googlenet", "resnet18", "mobilenet")]
+QUICK = ("lenet", "cifar10_quick", "cifar10_full")
+SHIPPED = sorted(path.parent.name for path in MODELS.glob("*/deploy.prototxt"))
 
 
-@pytest.mark.parametrize("name", ["lenet", "cifar10_quick", "cifar10_full", *LARGE])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in SHIPPED])
 def test_shipped_nets(name, seed):
     net, body = exported(prototxt.read_net(MODELS / name / "deploy.prototxt"), seed, "float32")
     checked = onnx.check(net, body)

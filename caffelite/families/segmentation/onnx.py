@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...layers.base.exporting import Node, Writer, layer_of, operator
+from ...layers.base.exporting import EXAMPLES, Node, Writer, layer_of, operator
 from .bn import BN
 from .interp import Interp
 from .upsample import Upsample
@@ -31,11 +31,11 @@ def interp(w: Writer, node: Node, x: list[str], _) -> list[str]:
     return [_resized(w, image, layer.y_shape[2:], mode="linear", coordinate_transformation_mode="align_corners")]
 
 
-@operator("Upsample")
+@operator("Upsample", "Unpooling")
 def upsample(w: Writer, node: Node, x: list[str], _) -> list[str]:
     layer = layer_of(node, Upsample)
     if layer.masked:
-        raise w.cannot(node, "the places of a pooling's winners")
+        return [_unpooled(w, node, layer, x)]
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return [_resized(w, x[0], layer.y_shape[2:], mode="nearest", **how)]
 
@@ -44,3 +44,33 @@ def _resized(w: Writer, x: str, size: tuple[int, ...], **how: str) -> str:
     """An image with rows and columns of another number; the batch stays open."""
     shape = w.add("Concat", [w.add("Shape", [x], start=0, end=2), w.numbers(size)], axis=0)
     return w.add("Resize", [x, "", "", shape], **how)
+
+
+def _unpooled(w: Writer, node: Node, layer: Upsample, x: list[str]) -> str:
+    """x at the places of a pooling's winners. The operator for it where the pooling's blob had this size."""
+    free, winners = w.free.get(node.tops[0]), w.winners.get(x[1])
+    if winners and not free and tuple(winners.shape) == tuple(layer.y_shape):
+        return w.add("MaxUnpool", [x[0], winners.places], kernel_shape=winners.kernel, strides=winners.stride)
+    planes, sides = w.add("Shape", [x[0]], start=0, end=2), w.numbers(layer.y_shape[2:])
+    if free:
+        if layer.sized:
+            raise w.cannot(node, "upsample_h of images of any size")
+        sides = w.add("Mul", [w.add("Shape", [x[0]], start=2), w.numbers(layer.factors)])
+        less = [int(layer.p.pad_out_h), int(layer.p.pad_out_w)]
+        sides = w.add("Sub", [sides, w.numbers(less)]) if any(less) else sides
+    flat = w.add("Concat", [planes, w.numbers([-1])], axis=0)
+    zeros = w.add("Expand", [w.scalar(0), w.add("Concat", [planes, w.add("ReduceProd", [sides], keepdims=1)], axis=0)])
+    places = w.add("Cast", [w.add("Reshape", [x[1], flat])], to=7)
+    filled = w.add("ScatterElements", [zeros, places, w.add("Reshape", [x[0], flat])], axis=2)
+    return w.add("Reshape", [filled, w.add("Concat", [planes, sides], axis=0)])
+
+
+def places(node: Node, rng: np.random.Generator) -> np.ndarray:
+    """Places in the planes of an Upsample's top, other ones for each number of a plane."""
+    layer, shape = layer_of(node, Upsample), node.bottoms[1].shape
+    plane, count = layer.y_shape[2] * layer.y_shape[3], shape[2] * shape[3]
+    rows = [rng.permutation(plane)[:count] for _ in range(shape[0] * shape[1])]
+    return np.array(rows, np.float32).reshape(shape)
+
+
+EXAMPLES.update({("Upsample", 1): places, ("Unpooling", 1): places})

@@ -1,6 +1,7 @@
 """What writes a layer as ONNX operators: registered in ``onnx.py`` beside the layers, called by the export."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -28,9 +29,25 @@ class Node(Protocol):
     def tops(self) -> Sequence[Blob]: ...
 
 
-class Writer(Protocol):
-    """Collects ONNX nodes and constants. free: the axes of each blob that are open, besides the batch."""
+@dataclass(frozen=True)
+class Winners:
+    """The places of a pooling's winners in the whole blob of this shape, whose windows cover it without a rest."""
 
+    places: str
+    shape: Shape
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+class Writer(Protocol):
+    """Collects ONNX nodes and constants. free: the axes of each blob that are open, besides those of the batch. batch:
+    those that are as long as there are samples, or a multiple of it; empty where that is not known. winners: of
+    poolings, by the name of the places in their planes."""
+
+    winners: dict[str, Winners]
+
+    @property
+    def batch(self) -> Mapping[Any, tuple[int, ...]]: ...
     @property
     def free(self) -> Mapping[Any, tuple[int, ...]]: ...
 
@@ -41,7 +58,12 @@ class Writer(Protocol):
     def constant(self, node: Any, index: int, array: np.ndarray) -> str:
         """A parameter of a layer; one that layers share is stored once."""
 
+    def array(self, name: str, array: np.ndarray) -> str:
+        """A constant with this name."""
+
     def scalar(self, value: float) -> str: ...
+
+    def integer(self, value: int) -> str: ...
 
     def numbers(self, values: Sequence[int]) -> str: ...
 
