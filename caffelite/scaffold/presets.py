@@ -39,7 +39,7 @@ PRESETS = {
 }
 SMALL_SIDE, MEDIUM_SIDE = 48, 64
 MANY = 5_000  # training images from which a deep net pays
-FEW_PHOTOGRAPHS = 1_000  # training images up to which trained weights were measured to help with photographs
+FEW_PHOTOGRAPHS = 1_000  # training images up to which trained weights help with photographs
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ def choose(side: int, color: bool, count: int) -> Chosen:
         return Chosen(PRESETS["lenet"], min(side, 28) if side < 28 else 28, why)
     if side <= SMALL_SIDE:
         why = f"color images of about {side} pixels, as CIFAR-10's are"
-        better = "; for so few photographs -weights cifar10_resnet does better" if count <= FEW_PHOTOGRAPHS else ""
-        return Chosen(PRESETS["cifar10_full"], 32, why + better)
+        return Chosen(PRESETS["cifar10_full"], 32, why)
     if count < MANY:
         why = f"only {count} training images: a small net on {MEDIUM_SIDE} pixels overfits less than a deep one"
         return Chosen(PRESETS["cifar10_full"], MEDIUM_SIDE, f"{why}; better still are trained weights, -weights FILE")

@@ -22,7 +22,7 @@ from ..inspection.reading import Findings
 from ..inspection.target import traits
 from ..layers import Shape
 from ..zoo import catalog, trained as shipped
-from . import files, finetune, measure, network, pixels, presets, reading, schedule
+from . import files, finetune, measure, network, pixels, presets, probe, reading, schedule
 from .measure import Measured
 from .network import Head, Network
 from .presets import Chosen, Preset
@@ -118,6 +118,8 @@ class _Making:
         if data.task == CLASSES:
             self.name_uneven(data, train)
         chosen, document = self.choose_net(measured, len(train), trained)
+        if not request.net and not trained and self.color(measured):
+            self.probe_trained_weights(data, train, test)
         geometry, pixel = self.choose_pixels(measured, chosen, trained, document, train)
         head = self.head(data, train)
         net = network.adapt(document.message, self.name, head, document.locate)
@@ -316,6 +318,11 @@ class _Making:
         text = f"Net: {chosen.preset.net} on {chosen.side}×{chosen.side} pixels: {chosen.why}."
         self.decided.append(text)
         return chosen, document
+
+    def probe_trained_weights(self, data: Dataset, train: Subset, test: Subset) -> None:
+        """Says what the weights that ship know of few images."""
+        if data.task == CLASSES and train.listed and test.listed and len(train) <= presets.FEW_PHOTOGRAPHS:
+            self.decided.append(probe.probe(train, test).text)
 
     def side_of(self, net: str) -> int:
         graph, _ = inspected_net(net, None, {}).graph(pb.TRAIN)
