@@ -27,7 +27,7 @@ def drawings(folder: str, count: int, told_apart: bool) -> None:
 
 
 @pytest.mark.parametrize("told_apart", [True, False])
-def test_the_weights_are_proposed_where_their_features_tell_classes_apart(in_tmp_path, told_apart):
+def test_weights_are_proposed_where_features_tell_classes_apart(in_tmp_path, told_apart):
     for name, count in (("train", 20), ("test", 12)):
         drawings(f"pictures/{name}", count, told_apart)
     data = read(Path("pictures"), None, None, False)
