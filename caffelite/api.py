@@ -59,10 +59,11 @@ class Net(pycaffe_net.Net):
     phase: TEST (default) or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model,
     weights, TEST)``. gpu: a GPU's number, or None for the CPU. level, stages: for rules of the prototxt.
     fork: the folder of a fork of Caffe, whose schema and layers this process uses from then on; default:
-    CAFFELITE_FORK. force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts
-    forward passes; it keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``:
-    which layers the weights matched, see ``copy_from``; None before any are copied. Errors: CaffeliteError for
-    every mistake in the files; weights that are missing or without a layer of this net; what a Python layer raises.
+    CAFFELITE_FORK. fused: see ``pycaffe.Net``. force_backward: gradients of everything, the inputs included, in TEST
+    too. ``iteration`` counts forward passes; it keys the random numbers of each, with ``seed``, and may be set to
+    repeat some. ``loaded``: which layers the weights matched, see ``copy_from``; None before any are copied. Errors:
+    CaffeliteError for every mistake in the files; weights that are missing or without a layer of this net; what a
+    Python layer raises.
     """
 
     _copies_outputs = True
@@ -82,6 +83,7 @@ class Net(pycaffe_net.Net):
         force_backward: bool = False,
         seed: int = 0,
         fork: str | Path | None = None,
+        fused: bool = True,
     ):
         weights, phase = _weights_and_phase(arguments, weights, phase)
         option.use(fork)
@@ -92,7 +94,14 @@ class Net(pycaffe_net.Net):
         self._state = net_state(phase, document.message, None, level, tuple(stages))
         self._kinds: dict[str, Any] = {}
         self._open(
-            document, lambda: devices.open_device(gpu), seed, phase=phase, level=level, stages=stages, weights=weights
+            document,
+            lambda: devices.open_device(gpu),
+            seed,
+            phase=phase,
+            level=level,
+            stages=stages,
+            weights=weights,
+            fused=fused,
         )
 
     def copy_from(self, trained_file: str | os.PathLike[str]) -> nets.Loaded:

@@ -1,14 +1,20 @@
-"""Times the forward pass of deploy nets beside OpenCV's dnn, on the same input and the same weights.
+"""Times the forward pass of deploy nets through `caffelite.Net` beside OpenCV's dnn, ONNX Runtime and OpenVINO.
 
-Each measurement is a process of its own; the two programs take turns. The time is the median over the passes of all
-rounds, the memory the peak of a process, its libraries included. Without a caffemodel the weights are random.
+All get the same input and the same weights; the last two run the file that `caffelite export` writes.
+
+Each measurement is a process of its own; the programs take turns. The time is the median over the passes of all
+rounds, the memory the peak of a process, its libraries included. A ratio is the other's time divided by caffelite's:
+above 1, caffelite is faster. Without a caffemodel the weights are random. Needs the extras bench and onnx.
 
 Examples:
   python tools/bench_inference.py models/squeezenet/deploy.prototxt
-  python tools/bench_inference.py det1.prototxt det1.caffemodel det2.prototxt det2.caffemodel -threads 1,2
+  python tools/bench_inference.py det1.prototxt det1.caffemodel det2.prototxt det2.caffemodel -threads 1,2 -batches 1,8
 """
 
+from __future__ import annotations
+
 import argparse
+import itertools
 import json
 import math
 import os
@@ -17,9 +23,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SIDES = "caffelite", "opencv"
+if TYPE_CHECKING:
+    import numpy as np
+
+SIDES = "caffelite", "opencv", "onnxruntime", "openvino"
 
 
 def opened(model: str):
@@ -72,41 +83,76 @@ def timed(run, seconds: float) -> list[float]:
     return laps
 
 
+Run = Callable[[], dict[str, "np.ndarray"]]  # a pass; returns the outputs by name
+
+
+def caffelite_run(model: str, weights: str, arrays: dict, outputs: list[str], threads: int) -> Run:
+    import caffelite
+
+    net = caffelite.Net(model, weights)
+    for name, array in arrays.items():
+        net.blobs[name].reshape(*array.shape)
+    return lambda: net.forward(**arrays)
+
+
+def opencv_run(model: str, weights: str, arrays: dict, outputs: list[str], threads: int) -> Run:
+    import cv2
+
+    cv2.setNumThreads(threads)
+    net = cv2.dnn.readNetFromCaffe(model, weights)
+
+    def run() -> dict:
+        for name, array in arrays.items():
+            net.setInput(array, name)
+        return dict(zip(outputs, net.forward(outputs), strict=True))
+
+    return run
+
+
+def exported(model: str, weights: str) -> str:
+    """The ONNX file of a net, beside its weights."""
+    path = f"{weights}.onnx"
+    if not Path(path).exists():
+        words = ["export", "-model", model, "-weights", weights, "-out", path, "-no_check"]
+        subprocess.run([sys.executable, "-m", "caffelite", *words], check=True, capture_output=True)
+    return path
+
+
+def onnxruntime_run(model: str, weights: str, arrays: dict, outputs: list[str], threads: int) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(exported(model, weights), options, ["CPUExecutionProvider"])
+    return lambda: dict(zip(outputs, session.run(outputs, arrays), strict=True))
+
+
+def openvino_run(model: str, weights: str, arrays: dict, outputs: list[str], threads: int) -> Run:
+    import openvino
+
+    network = openvino.Core().read_model(exported(model, weights))
+    network.reshape({name: list(array.shape) for name, array in arrays.items()})
+    config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    compiled = openvino.compile_model(network, "CPU", config)
+    request = compiled.create_infer_request()
+
+    def run() -> dict:
+        found = request.infer(arrays)
+        return {name: found[compiled.output(name)] for name in outputs}
+
+    return run
+
+
 def side(args) -> None:
     """One measurement; prints a line of JSON."""
     import numpy as np
 
-    model, weights = args.models[:2]
-    inputs = json.loads(args.inputs)
     rng = np.random.default_rng(2)
-    arrays = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in inputs.items()}
-    if args.side == "opencv":
-        import cv2
-
-        cv2.setNumThreads(args.threads)
-        net = cv2.dnn.readNetFromCaffe(model, weights)
-        names = json.loads(args.outputs)
-        found = []
-
-        def run() -> None:
-            for name, array in arrays.items():
-                net.setInput(array, name)
-            found[:] = net.forward(names)
-
-        laps = timed(run, args.seconds)
-        outputs = dict(zip(names, found, strict=True))
-    else:
-        from caffelite.weights import read_model
-
-        net = opened(model)
-        net.load(read_model(weights, copy=False), weights)
-
-        def run() -> None:
-            net.set_inputs(**arrays)
-            net.forward()
-
-        laps = timed(run, args.seconds)
-        outputs = {value.name: values for value, _, values in net.outputs()}
+    shapes = json.loads(args.inputs)
+    arrays = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    outputs: dict[str, np.ndarray] = {}
+    opened = globals()[f"{args.side}_run"](*args.models[:2], arrays, json.loads(args.outputs), args.threads)
+    laps = timed(lambda: outputs.update(opened()), args.seconds)
     np.savez(args.save, **{name.replace("/", "|"): np.ravel(values) for name, values in outputs.items()})
     print(json.dumps({"laps": laps, "mb": peak()}))
 
@@ -127,17 +173,18 @@ def called(*words: str, threads: int = 1) -> dict:
     return json.loads(done.stdout.strip().split("\n")[-1])
 
 
-def compare(model: str, weights: str, threads: int, args) -> dict:
-    """Times and memory of both programs, and the largest difference of their outputs."""
+def compare(model: str, weights: str, threads: int, batch: int, args) -> dict:
+    """Times and memory of the programs, and the largest difference of their outputs from caffelite's."""
     import numpy as np
 
     net = called(model, "--describe")
-    laps: dict[str, list[float]] = {name: [] for name in SIDES}
-    memory = dict.fromkeys(SIDES, 0.0)
+    inputs = {name: [batch or shape[0], *shape[1:]] for name, shape in net["inputs"].items()}
+    laps: dict[str, list[float]] = {name: [] for name in args.sides}
+    memory = dict.fromkeys(args.sides, 0.0)
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: str(Path(folder) / f"{name}.npz") for name in SIDES}
+        files = {name: str(Path(folder) / f"{name}.npz") for name in args.sides}
         for _ in range(args.rounds):
-            for name in SIDES:
+            for name in args.sides:
                 words = [
                     "--side",
                     name,
@@ -148,20 +195,28 @@ def compare(model: str, weights: str, threads: int, args) -> dict:
                     "--save",
                     files[name],
                 ]
-                words += ["--inputs", json.dumps(net["inputs"]), "--outputs", json.dumps(net["outputs"])]
+                words += ["--inputs", json.dumps(inputs), "--outputs", json.dumps(net["outputs"])]
                 found = called(model, weights, *words, threads=threads)
                 laps[name] += found["laps"]
                 memory[name] = max(memory[name], found["mb"])
-        ours, theirs = (np.load(files[name]) for name in SIDES)
-        sizes = [np.abs(theirs[name]).max() for name in theirs.files]
-        far = max(
-            float(np.abs(ours[name] - theirs[name]).max() / max(size, 1e-30))
-            if ours[name].size == theirs[name].size
-            else math.inf
-            for name, size in zip(theirs.files, sizes, strict=True)
-        )
+        outputs = {name: np.load(path) for name, path in files.items()}
+    ours = outputs[args.sides[0]]
+    far = max((_difference(ours, outputs[name]) for name in args.sides[1:]), default=0.0)
     times = {name: statistics.median(found) for name, found in laps.items()}
     return {"ms": times, "mb": memory, "difference": far}
+
+
+def _difference(ours, theirs) -> float:
+    """The largest difference of two sides' outputs, each divided by its largest value; infinite for other
+    shapes and where a value is not finite."""
+    import numpy as np
+
+    def one(a, b) -> float:
+        if a.size != b.size or not np.isfinite([a, b]).all():
+            return math.inf
+        return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+
+    return max(one(ours[name], theirs[name]) for name in theirs.files)
 
 
 def pairs(words: list[str], folder: str) -> list[tuple[str, str]]:
@@ -182,6 +237,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL [WEIGHTS]", help="deploy nets, each with its caffemodel")
     parser.add_argument("-threads", "--threads", default="1", help="numbers of threads, as 1,2 (default 1)")
+    parser.add_argument(
+        "-batches", "--batches", default="0", help="pictures in a batch, as 1,8 (default: as the net says)"
+    )
+    parser.add_argument(
+        "--sides", default=",".join(SIDES), help=f"programs, caffelite first (default {','.join(SIDES)})"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side (default 3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timed passes in a process (default 1)")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -194,30 +255,32 @@ def main() -> None:
     if args.side:
         args.threads = int(args.threads)
         return side(args)
-    counts = [int(count) for count in args.threads.split(",")]
-    print(
-        f"{'net':32}{'threads':>8}{'ms':>10}{'OpenCV ms':>11}{'ratio':>7}{'MB':>8}{'OpenCV MB':>11}{'ratio':>7}"
-        f"{'difference':>12}",
-        flush=True,
-    )
+    args.sides = args.sides.split(",")
+    if unknown := set(args.sides) - set(SIDES):
+        parser.error(f"--sides: expected some of {', '.join(SIDES)}; found {', '.join(sorted(unknown))}")
+    tabulate(args)
+
+
+def tabulate(args) -> None:
+    """Measures and prints a table: by net, threads and batch the milliseconds and MB of each program, and the ratio."""
+    others = args.sides[1:]
+    head = "".join(f"{name + ' ms':>16}{'ratio':>7}{'MB':>6}" for name in others)
+    print(f"{'net':28}{'threads':>8}{'batch':>6}{'ms':>9}{'MB':>6}{head}{'difference':>12}", flush=True)
+    counts, batches = ([int(count) for count in text.split(",")] for text in (args.threads, args.batches))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for model, weights in pairs(args.models, folder):
-            for threads in counts:
-                found = compare(model, weights, threads, args)
-                ms, mb = ([found[key][name] for name in SIDES] for key in ("ms", "mb"))
-                rows.append(
-                    {"net": model, "threads": threads, **found, "ratio": ms[0] / ms[1], "memory": mb[0] / mb[1]}
-                )
-                name = "/".join(Path(model).parts[-2:])[-31:]
-                print(
-                    f"{name:32}{threads:8}{ms[0]:10.3f}{ms[1]:11.3f}{ms[0] / ms[1]:7.2f}{mb[0]:8.0f}{mb[1]:11.0f}"
-                    f"{mb[0] / mb[1]:7.2f}{found['difference']:12.1e}",
-                    flush=True,
-                )
-    for threads in counts:
-        ratios = [row["ratio"] for row in rows if row["threads"] == threads]
-        print(f"{threads} threads: geometric mean {statistics.geometric_mean(ratios):.2f}, largest {max(ratios):.2f}")
+            for threads, batch in itertools.product(counts, batches):
+                found = compare(model, weights, threads, batch, args)
+                ms, mb, own = found["ms"], found["mb"], found["ms"][args.sides[0]]
+                rows.append({"net": model, "threads": threads, "batch": batch, **found})
+                name = "/".join(Path(model).parts[-2:])[-27:]
+                cells = "".join(f"{ms[each]:16.3f}{ms[each] / own:7.2f}{mb[each]:6.0f}" for each in others)
+                line = f"{name:28}{threads:8}{batch:6}{own:9.3f}{mb[args.sides[0]]:6.0f}{cells}"
+                print(f"{line}{found['difference']:12.1e}", flush=True)
+    for each in others:
+        ratios = [row["ms"][each] / row["ms"][args.sides[0]] for row in rows]
+        print(f"{each}: geometric mean {statistics.geometric_mean(ratios):.2f}, smallest {min(ratios):.2f}")
     if args.json:
         print(json.dumps(rows))
 

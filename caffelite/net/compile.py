@@ -26,13 +26,15 @@ class Options:
     after the pass, and any layers can run again; nothing is fused then. A view has the memory of its bottom. fuse:
     layers run as part of others where they can. fixed_shapes: False: ``Net.reshape`` may give blobs any shape.
     inference: weights seldom change; a net that never runs backward folds them and packs them when they do.
-    fused_passes: those of an iteration, where updates may compute gradients of weights; 0: all gradients are stored."""
+    fused_passes: those of an iteration, where updates may compute gradients of weights; 0: all gradients are stored.
+    stored: blobs, by name, that have their values after a forward pass, as outputs do."""
 
     keep: bool = False
     fuse: bool = True
     fixed_shapes: bool = True
     inference: bool = False
     fused_passes: int = 0
+    stored: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +82,10 @@ def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) ->
                 node.layer.view = False
     fuses = options.fuse and not options.keep
     prepares = options.inference and traits.prepares_convolutions and not any(node.backward for node in own.nodes)
-    fusions = fusion.fuse(own, prepares) if fuses else fusion.Fusions()
+    stored = frozenset(own.values[name] for name in options.stored)
+    fusions = fusion.fuse(own, prepares, stored) if fuses else fusion.Fusions()
     filled_once = {v for n in own.feeds for v in n.tops if feeding(n.layer).filled_once}
-    lifetimes = Lifetimes(own, fusions, options.keep, filled_once | set(own.outputs))
+    lifetimes = Lifetimes(own, fusions, options.keep, filled_once | stored | set(own.outputs))
 
     def itemsize(dtype: str | None) -> int:
         return traits.itemsize if dtype is None else ITEMSIZES[dtype]

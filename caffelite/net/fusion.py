@@ -96,14 +96,15 @@ class Fusions:
         return {member for chain in self.chains.values() for member in chain}
 
 
-def fuse(graph: Graph, prepares: bool = False) -> Fusions:
-    """The fusions of a graph, whose layers are replaced. prepares: convolutions have constant weights."""
+def fuse(graph: Graph, prepares: bool = False, stored: frozenset[Value] = frozenset()) -> Fusions:
+    """The fusions of a graph, whose layers are replaced. prepares: convolutions have constant weights. stored: values
+    that nothing may be fused behind, as they are read after the pass."""
     fusions, fused = Fusions(), set[Node]()
     for node in graph.nodes:
         layer = node.layer
         if prepares and isinstance(layer, Convolution) and PreparedConvolution.fits(layer):
             node.layer = PreparedConvolution.of(layer)
-        if node not in fused and (chain := _chain(node, fusions)):
+        if node not in fused and (chain := _chain(node, fusions, stored)):
             fused.update(chain)
             fusions.chains[node] = tuple(chain)
             if isinstance(node.layer, Fusing) and node.layer.fuses_backward():
@@ -111,12 +112,12 @@ def fuse(graph: Graph, prepares: bool = False) -> Fusions:
     return fusions
 
 
-def _chain(node: Node, fusions: Fusions) -> list[Node]:
+def _chain(node: Node, fusions: Fusions, stored: frozenset[Value]) -> list[Node]:
     """The nodes behind a node that run as part of it. An activation is the last one."""
     chain: list[Node] = []
     while not (chain and isinstance(chain[-1].layer, ReLU | PReLU)):
         last = chain[-1] if chain else node
-        reader = _only_reader(last)
+        reader = _only_reader(last) if stored.isdisjoint(last.tops) else None
         layer = _replacement(at := Neighbors(node, last, reader)) if reader else None
         if not (reader and layer):
             break

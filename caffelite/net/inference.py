@@ -19,7 +19,10 @@ Calls = list[tuple[Node, Callable]]
 
 
 class InferencePass:
-    """Runs the forward ``calls`` (node, call) of a bound net."""
+    """Runs the forward ``calls`` (node, call) of a bound net. ``fixed``: the caller knows that the parameters are those
+    of the pass before; else they are compared."""
+
+    fixed = False
 
     def __init__(self, compiled: CompiledNet, inference: Inference, calls: Calls):
         self._inference, self._calls = inference, calls
@@ -35,7 +38,7 @@ class InferencePass:
 
     def run(self, observe: Callable | None = None) -> None:
         """observe(node) is called after each layer."""
-        if self._weights.changed():
+        if not self.fixed and self._weights.changed():
             for layer in self._prepared:
                 layer.stale = True
             self._joined = []

@@ -94,7 +94,7 @@ class Net:
         self._settling = settling(graph)
         self._rings: list[Ring] = []  # of outputs that are recorded
         self._runs_recorded: CapturedGraph | None = None
-        self._inference = inference_pass(self.compiled, dev, self._forward)
+        self.inference = inference_pass(self.compiled, dev, self._forward)
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
@@ -125,12 +125,13 @@ class Net:
         fuse: bool = True,
         fixed_shapes: bool = True,
         fused_passes: int = 0,
+        stored: frozenset[str] = frozenset(),
     ) -> Net:
-        """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes, fused_passes: see
+        """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes, fused_passes, stored: see
         ``compile.Options``."""
         trains = share is not None and share.graph.phase == pb.TRAIN  # the weights change too often to prepare them
         inference = graph.phase == pb.TEST and not trains and links is None and fixed_shapes
-        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference, fused_passes))
+        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference, fused_passes, stored))
         return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
 
     def replica(self) -> Net:
@@ -290,8 +291,8 @@ class Net:
 
     def run_forward(self, observe: Callable | None = None) -> None:
         """The forward pass of the batch that was fed."""
-        if self._inference:
-            self._inference.run(observe)
+        if self.inference:
+            self.inference.run(observe)
         elif observe:
             for node, run in self._forward:
                 run()
@@ -376,7 +377,7 @@ class Net:
     # looking
 
     @property
-    def blobs(self) -> dict[str, object]:
+    def blobs(self) -> dict[str, Array]:
         """Blob arrays by name, the last version of each; N×C×H×W however they are stored."""
         return {name: self.shown(self.data[value], value) for name, value in self.graph.values.items()}
 

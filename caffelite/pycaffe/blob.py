@@ -66,13 +66,15 @@ class Blob:
     """
 
     _zeros: np.ndarray | None = None
+    handed_out: Callable[[np.ndarray], np.ndarray] | None = None  # called with each array of ``data``
 
     def __init__(self, values: Callable, gradient: Callable, copies: Copies):
         self._values, self._gradient, self._copies = values, gradient, copies
 
     @property
     def data(self) -> np.ndarray:
-        return self._copies.host((self, "data"), self._values())
+        array = self._copies.host((self, "data"), self._values())
+        return self.handed_out(array) if self.handed_out else array
 
     @property
     def diff(self) -> np.ndarray:
@@ -122,6 +124,8 @@ class NetBlob(Blob):
     makers: the layer that makes each version, by its index.
     """
 
+    before_reshape: Callable[[], None] | None = None
+
     def __init__(self, name: str, net: Net, versions: Sequence[Value], makers: Sequence[int], copies: Copies):
         super().__init__(lambda: self._data_of(self._data_at), lambda: self._diff_of(self._diff_at), copies)
         self.name, self._net, self._versions, self._makers = name, net, versions, makers
@@ -146,6 +150,8 @@ class NetBlob(Blob):
         wanted = dimensions(shape)
         if wanted == self._net.data[self._versions[0]].shape:
             return
+        if self.before_reshape:
+            self.before_reshape()
         self._copies.send()
         self._net.set_shapes({self.name: wanted})
         self._data_at = 0

@@ -3,172 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
-import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import prototxt, weights
+from .. import caffelite_pb2 as pb, prototxt, weights
 from ..devices.exclusive import Forked
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Mistakes, did_you_mean
 from ..fork.option import use as use_fork
 from ..layers.base import unknown_types
-from ..layers.data import DummyData, MemoryData
-from ..layers.python import Python, UserLayer
+from ..layers.base.feeding import is_input
+from ..layers.data import MemoryData
 from ..net import net as nets
-from ..net.nodes import AUTOMATIC, Node, Value
-from ..net.partial import PartialPasses
+from ..net.nodes import Node
 from ..runs.open_net import open_net
 from ..training.checkpoint.atomic_files import write
 from ..weights import named_weights
 from . import modes
-from .blob import Blob, BlobVec, Copies, NetBlob, parameter_blob
+from .blob import Blob, Copies, NetBlob
+from .fused_passes import PARAMETERS, FusedPasses, Shapes, can_fuse
+from .net_structure import LayerView, NetStructure
 from .threads import InThreads, locked
-
-Names = OrderedDict[str, list[str]]
-
-
-class LayerView:
-    """A layer of a net: its ``type`` and its parameters, ``blobs``."""
-
-    def __init__(self, kind: str, blobs: list[Blob]):
-        self.type, self.blobs = kind, blobs
-
-    def __repr__(self) -> str:
-        return f"<{self.type} layer>"
-
-
-class NetStructure:
-    """The layers, blobs and parameters of a net by name, in the order of the layers. Layers and blobs that the compiler
-    inserts do not appear."""
-
-    def _adopt(self, net: nets.Net, copies: Copies | None = None) -> None:
-        self._net, self._copies, self.iteration = net, copies or Copies(net.dev), 0
-        self.lock, self._has_inputs = net.dev.lock, bool(net.graph.inputs)
-        self._owned = copies is None
-        if self._owned:
-            weakref.finalize(self, net.close)
-        self._passes = PartialPasses(net)
-        self._nodes: list[Node] = self._passes.layers
-        self._layer_names: list[str] = [node.name for node in self._nodes]
-        self._fill_sources()
-        self._blobs_by_name: OrderedDict[str, Blob] = OrderedDict(self._make_blobs())
-        self.layers: list[LayerView | UserLayer] = [self._layer(node) for node in self._nodes]
-        self._callbacks: dict[str, list[Callable[[int], object]]] = {}
-
-    def _make_blobs(self) -> Iterator[tuple[str, Blob]]:
-        net, at = self._net, {node: i for i, node in enumerate(self._nodes)}
-        self._versioned: list[NetBlob] = []
-        versions: dict[str, list[Value]] = {name: [] for name in net.graph.values}
-        for node in self._nodes:
-            for value in node.tops:
-                if value.name != AUTOMATIC:
-                    versions[value.name].append(value)
-        for name, last in net.graph.values.items():
-            values = versions[name]
-            makers = [at[value.node] for value in values]
-            values[-1] = last  # an output may be a copy in Caffe's layout
-            blob = NetBlob(name, net, values, makers, self._copies)
-            if len(values) > 1:
-                self._versioned.append(blob)
-            yield name, blob
-
-    def _layer(self, node: Node) -> LayerView | UserLayer:
-        """What ``layers`` shows of a layer: of a Python layer the user's object."""
-        user = getattr(node.layer, "user", None)
-        if user is not None:
-            return user
-        return LayerView(
-            node.layer.spec.type, BlobVec(parameter_blob(view, self._copies) for view in node.layer.params)
-        )
-
-    def _fill_sources(self) -> None:
-        """Fills what constants and Python layers without bottoms have from their setup. What a program then writes
-        there stays, as in Caffe, where the layer does not write it."""
-        for i, node in enumerate(self._nodes):
-            if isinstance(node.layer, DummyData):
-                self._passes.forward(i, i, 0)
-            elif isinstance(node.layer, Python) and not node.bottoms:
-                node.layer.keep_tops([self._net.data[value] for value in node.tops])
-
-    # names
-
-    @property
-    def blobs(self) -> OrderedDict[str, Blob]:
-        """The blobs by name, in the order of the layers that make them."""
-        return self._blobs_by_name
-
-    @property
-    def params(self) -> OrderedDict[str, list[Blob]]:
-        """The parameters by layer name: weights, bias and so on."""
-        if not hasattr(self, "_params_by_name"):
-            self._params_by_name: OrderedDict[str, list[Blob]] = OrderedDict(
-                (node.name, BlobVec(parameter_blob(view, self._copies) for view in node.layer.params))
-                for node in self._nodes
-                if node.layer.params
-            )
-        return self._params_by_name
-
-    @property
-    def layer_dict(self) -> OrderedDict[str, LayerView | UserLayer]:
-        """The layers by name."""
-        return OrderedDict(zip(self._layer_names, self.layers, strict=True))
-
-    @property
-    def inputs(self) -> list[str]:
-        """The names of the blobs of Input layers."""
-        return list(self._net.graph.inputs)
-
-    @property
-    def outputs(self) -> list[str]:
-        """The names of the blobs that no layer reads."""
-        names = {value.name for value in self._net.graph.outputs}
-        return [name for name in self.blobs if name in names]
-
-    @property
-    def top_names(self) -> Names:
-        """The names of each layer's tops, by layer."""
-        return self._wiring(lambda node: node.layer.spec.top)
-
-    @property
-    def bottom_names(self) -> Names:
-        """The names of each layer's bottoms, by layer."""
-        return self._wiring(lambda node: node.layer.spec.bottom)
-
-    def _wiring(self, names: Callable[[Node], Iterable[str]]) -> Names:
-        return OrderedDict((node.name, [n for n in names(node) if n != AUTOMATIC]) for node in self._nodes)
-
-    @property
-    def blob_loss_weights(self) -> OrderedDict[str, float]:
-        """The loss weight of each blob, 0 for all that are no losses."""
-        weighed = {value.name: float(weight) for value, weight in self._net.graph.losses}
-        return OrderedDict((name, weighed.get(name, 0.0)) for name in self.blobs)
-
-    _blob_names = property(lambda self: list(self.blobs))
-    _blobs = property(lambda self: list(self.blobs.values()))
-    _blob_loss_weights = property(lambda self: list(self.blob_loss_weights.values()))
-    _inputs = property(lambda self: [self._blob_names.index(name) for name in self.inputs])
-    _outputs = property(lambda self: [self._blob_names.index(name) for name in self.outputs])
-
-    def _top_ids(self, layer: int) -> list[int]:
-        return [self._blob_names.index(name) for name in self.top_names[self._layer_names[layer]]]
-
-    def _bottom_ids(self, layer: int) -> list[int]:
-        return [self._blob_names.index(name) for name in self.bottom_names[self._layer_names[layer]]]
-
-    def _index(self, name: str) -> int:
-        """The index of a layer. Errors: there is none of this name."""
-        if name not in self._layer_names:
-            raise CaffeliteError(f'the net has no layer "{name}"', remedy=did_you_mean(name, self._layer_names))
-        return self._layer_names.index(name)
-
 
 log = logging.getLogger("caffelite")
 Rows = dict[str, list[np.ndarray]]  # of each blob, by batches
@@ -180,7 +43,8 @@ class Net(NetStructure, InThreads):
     ``Net(file, phase, level=0, stages=None, weights=None)`` or ``Net(file, weights, phase)``. file: a prototxt; phase:
     TRAIN or TEST; fork: a folder of a fork of Caffe, whose schema and layers the process uses from then on, by default
     CAFFELITE_FORK; level, stages: for the rules of the prototxt; weights: a caffemodel, binary or HDF5. Without weights
-    the file that ``deploy_param`` names is loaded.
+    the file that ``deploy_param`` names is loaded. fused: complete passes may fuse layers, which changes outputs by
+    rounding; other blobs are then computed when they are read.
 
     ``blobs`` and ``params`` (a list of blobs a layer) are by name, in the order of the layers; ``inputs`` and
     ``outputs`` are names. Layers and blobs that the compiler inserts do not appear. Errors: CaffeliteError for mistakes
@@ -191,6 +55,7 @@ class Net(NetStructure, InThreads):
     """
 
     _copies_outputs = False  # whether passes return copies, even where no arrays are given
+    _fused: FusedPasses | None = None
 
     def __init__(
         self,
@@ -201,11 +66,13 @@ class Net(NetStructure, InThreads):
         stages: Sequence[str] | None = None,
         weights: str | os.PathLike[str] | None = None,
         fork: str | os.PathLike[str] | None = None,
+        fused: bool = True,
     ):
         use_fork(fork)
         options = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
         document = prototxt.read_net(os.fspath(network_file), tolerate=unknown_types.tolerate)
-        self._open(document, modes.open_device, modes.next_seed(), **{**options, "level": options["level"] or 0})
+        options["level"] = options["level"] or 0
+        self._open(document, modes.open_device, modes.next_seed(), fused=fused, **options)
 
     def _open(
         self,
@@ -217,6 +84,7 @@ class Net(NetStructure, InThreads):
         level: int | None,
         stages: Sequence[str] | None,
         weights: str | os.PathLike[str] | None,
+        fused: bool,
     ) -> None:
         """weights: None for the file that ``deploy_param`` names."""
         try:
@@ -226,20 +94,14 @@ class Net(NetStructure, InThreads):
             log.error("%s", error)
             self._unusable = error
             return
+        opened = functools.partial(
+            open_net, dev=device, phase=phase, level=level, stages=tuple(stages or ()), seed=seed, random_seed=seed
+        )
         with user_errors():
-            net = open_net(
-                document,
-                device,
-                phase,
-                level=level,
-                stages=tuple(stages or ()),
-                seed=seed,
-                random_seed=seed,
-                keep=True,
-                all_gradients=True,
-                fixed_shapes=False,
-            )
+            net = opened(document, keep=True, all_gradients=True, fixed_shapes=False)
         self._adopt(net)
+        if fused and device.inference and can_fuse(net.graph):
+            self._fuse(lambda shapes, stored: opened(_reshaped(document, shapes), share=net, stored=stored))
         if weights is None:
             weights = named_weights(document.message, document.locate.file)
         if weights is not None:
@@ -251,6 +113,18 @@ class Net(NetStructure, InThreads):
         made = cls.__new__(cls)
         made._adopt(net, copies)
         return made
+
+    def _fuse(self, open: Callable[[Shapes, frozenset[str]], nets.Net]) -> None:
+        """Lets complete passes run the fused net that ``open`` returns."""
+        self._fused = fused = FusedPasses(self._net, open, self._run_all)
+        for name, blob in self.blobs.items():
+            assert isinstance(blob, NetBlob)
+            blob.before_reshape = fused.refresh
+            if fused.watches(name):
+                blob.handed_out = functools.partial(fused.handed_out, name)
+        layers = [layer.blobs for layer in self.layers if isinstance(layer, LayerView)]
+        for parameter in (one for blobs in (*layers, *self.params.values()) for one in blobs):
+            parameter.handed_out = functools.partial(fused.handed_out, PARAMETERS)
 
     # passes
 
@@ -282,7 +156,7 @@ class Net(NetStructure, InThreads):
         names = [*(self.outputs if end is None else self.top_names[end]), *(blobs or ())]
         if kwargs:
             self._set_inputs(kwargs)
-        self._forward(first, last)
+        self._forward(first, last, names)
         arrays = {name: self._blob(name).data for name in dict.fromkeys(names)}
         return {name: np.array(array) for name, array in arrays.items()} if kwargs or self._copies_outputs else arrays
 
@@ -311,23 +185,44 @@ class Net(NetStructure, InThreads):
                     f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(values.shape)
                 ) from None
 
-    def _forward(self, first: int, last: int) -> None:
+    def _forward(self, first: int, last: int, names: Sequence[str]) -> None:
         self._reshape(self._passes.selected(first, last, False))
         self._copies.send()
+        whole = first == 0 and last == len(self._nodes) - 1 and not self._callbacks
+        with user_errors():
+            if whole and self._fused and self._fused.forward(self.iteration, names):
+                for blob in self._versioned:
+                    blob.after_forward(last)
+            elif whole:
+                self._run_all(self.iteration)
+            else:
+                self._run_layers(first, last)
+        self.iteration += 1
+
+    def _run_all(self, iteration: int) -> None:
+        """A complete pass that gives every blob its values."""
+        for blob in self._versioned:
+            blob.before_forward(0)
+        self._net.clear_loss()
+        self._net.forward(iteration)
+        self._net.check_faults()
+        for blob in self._versioned:
+            blob.after_forward(len(self._nodes) - 1)
+
+    def _run_layers(self, first: int, last: int) -> None:
+        self._refresh()
         for blob in self._versioned:
             blob.before_forward(first)
-        net, callbacks = self._net, self._callbacks
-        with user_errors():
-            if first == 0 and last == len(self._nodes) - 1 and not callbacks:
-                net.clear_loss()
-                net.forward(self.iteration)
-            else:
-                before, after = self._observer("before_forward"), self._observer("after_forward")
-                self._passes.forward(first, last, self.iteration, before, after)
-            net.check_faults()
-        self.iteration += 1
+        before, after = self._observer("before_forward"), self._observer("after_forward")
+        self._passes.forward(first, last, self.iteration, before, after)
+        self._net.check_faults()
         for blob in self._versioned:
             blob.after_forward(last)
+
+    def _refresh(self) -> None:
+        """Gives all blobs their values of the last pass."""
+        if self._fused:
+            self._fused.refresh()
 
     def backward(
         self, diffs: Sequence[str] | None = None, start: str | None = None, end: str | None = None, **kwargs: np.ndarray
@@ -371,6 +266,7 @@ class Net(NetStructure, InThreads):
                 f'net "{self._net.graph.name}" has no loss to learn from: backward computes nothing, all diffs stay 0; '
                 'write "force_backward: true" into the net, and what to start from into net.blobs[OUTPUT].diff'
             )
+        self._refresh()
         self._reshape(self._passes.selected(first, last, True))
         self._copies.send()
         for blob in self._versioned:
@@ -531,6 +427,9 @@ class Net(NetStructure, InThreads):
         """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are logged.
         Returns which layers matched, were skipped (not in the net) and are missing (not in the file). Errors: no such
         file; parameters of another shape."""
+        self._refresh()
+        if self._fused:
+            self._fused.parameters_change()
         self._copies.send()
         loaded = self._net.load(weights.read_model(Path(trained_file), copy=False), str(trained_file))
         if not loaded.matched:
@@ -548,6 +447,16 @@ class Net(NetStructure, InThreads):
     def save_hdf5(self, filename: str | os.PathLike[str]) -> None:
         """Writes the parameters as an HDF5 caffemodel."""
         self._write(filename, hdf5=True)
+
+
+def _reshaped(document: prototxt.Document, shapes: Shapes) -> prototxt.Document:
+    """The document with other shapes of the inputs."""
+    message = deepcopy(document.message)
+    for layer in message.layer:
+        if is_input(layer):
+            del layer.input_param.shape[:]
+            layer.input_param.shape.extend(pb.BlobShape(dim=shapes[top]) for top in layer.top if top in shapes)
+    return prototxt.Document(message, document.locate)
 
 
 def _arguments(positional: Sequence[object], options: dict[str, Any]) -> dict[str, Any]:

@@ -35,19 +35,29 @@ def open_net(
     random_seed: int = 0,
     all_gradients: bool = False,
     fixed_shapes: bool = True,
+    stored: frozenset[str] = frozenset(),
 ) -> Net:
     """Builds the net of a prototxt on a device, with its data sources open.
 
     phase: pb.TRAIN or pb.TEST. level, stages: for the rules of the prototxt. seed: of fillers and data; random_seed: of
     passes. keep: every blob keeps its values after a pass. share: a net of the same layers, whose parameters and class
     weights this one uses. all_gradients: see ``gradients.mark``. fixed_shapes: False for a net that ``Net.reshape``
-    serves. Errors: every mistake in the prototxt and its data.
+    serves. stored: see ``compile.Options``. Errors: every mistake in the prototxt and its data.
     """
     message = document.message
     spec = nets.NetSpec(message, document.locate, graph.net_state(phase, message, None, level, tuple(stages)))
     wiring = open_graph(spec, seed, like=share.graph if share else None, all_gradients=all_gradients)
     unread_fields.warn(node.layer for node in wiring.nodes)
-    return Net.of(wiring, dev, seed=seed, random_seed=random_seed, share=share, keep=keep, fixed_shapes=fixed_shapes)
+    return Net.of(
+        wiring,
+        dev,
+        seed=seed,
+        random_seed=random_seed,
+        share=share,
+        keep=keep,
+        fixed_shapes=fixed_shapes,
+        stored=stored,
+    )
 
 
 def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = None) -> None:

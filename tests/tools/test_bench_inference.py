@@ -1,4 +1,4 @@
-"""tools/bench_inference.py: random weights, and both programs on the same input."""
+"""tools/bench_inference.py: random weights, and the programs on the same input."""
 
 import argparse
 import json
@@ -41,14 +41,25 @@ def test_weights_belong_to_the_net_before_them(tmp_path):
     assert bench_inference.pairs(words, str(tmp_path)) == [tuple(words[:2]), tuple(words[2:])]
 
 
-def test_both_programs_give_the_same_output(model, tmp_path, capsys):
+def test_the_programs_give_the_same_output(model, tmp_path, capsys):
     (pair,) = bench_inference.pairs([model], str(tmp_path))
     outputs = []
-    for side in bench_inference.SIDES:
+    for side in ("caffelite", "opencv", "onnxruntime"):
         path = str(tmp_path / f"{side}.npz")
-        given = {"inputs": json.dumps({"data": [1, 3, 9, 9]}), "outputs": json.dumps(["p"]), "seconds": 0}
-        bench_inference.side(argparse.Namespace(models=pair, side=side, threads=1, save=path, **given))
+        options = {"inputs": json.dumps({"data": [2, 3, 9, 9]}), "outputs": json.dumps(["p"]), "seconds": 0}
+        bench_inference.side(argparse.Namespace(models=pair, side=side, threads=1, save=path, **options))
         actual = json.loads(capsys.readouterr().out)
         assert len(actual["laps"]) == 5 and actual["mb"] > 0
         outputs.append(np.load(path)["p"])
-    np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-6)
+    for other in outputs[1:]:
+        np.testing.assert_allclose(outputs[0], other, rtol=1e-4, atol=1e-6)
+
+
+def test_openvino_gives_the_same_output(model, tmp_path):
+    pytest.importorskip("openvino")
+    (pair,) = bench_inference.pairs([model], str(tmp_path))
+    arrays = {"data": np.random.default_rng(1).standard_normal((2, 3, 9, 9)).astype(np.float32)}
+    one, other = (
+        run(*pair, arrays, ["p"], 1)() for run in (bench_inference.caffelite_run, bench_inference.openvino_run)
+    )
+    np.testing.assert_allclose(one["p"], other["p"], rtol=1e-4, atol=1e-6)
