@@ -1,6 +1,5 @@
-"""Trains a random net in several ways: by one pass or several for an update, in micro-batches, by ranks, by a Caffe."""
+"""Trains a random net by one pass or several for an update, in micro-batches, by ranks; runs it beside a Caffe."""
 
-import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +12,10 @@ from net_drawing import RandomNet
 from caffelite import caffelite_pb2 as pb, weights
 from caffelite.devices.cpu import CPU
 from caffelite.errors import NOWHERE, CaffeliteError
+from caffelite.fork.option import Fork
 from caffelite.layers.base.state import carried
 from caffelite.parallel import SingleProcess
+from caffelite.runs.fork_compare import LayerComparison, compare_net
 from caffelite.training import build_trainer
 
 PASSES = 40  # in which a dropout of few values, or of a small ratio, drops something
@@ -136,25 +137,14 @@ def by_halves(random: RandomNet, half: RandomNet, which: int) -> Arrays:
     return {"loss": np.array(loss)} | {name: values / 2 for name, values in run.gradients().items()}
 
 
-def by_caffe(random: RandomNet, which: int, binary: str) -> Arrays | None:
-    """The parameters after training by a Caffe; None where it refuses the net."""
-    solver = pb.SolverParameter()
-    solver.CopyFrom(random.solver)
-    solver.net, solver.snapshot_prefix, solver.iter_size = "net.prototxt", "out", 1
-    solver.solver_mode = pb.SolverParameter.CPU
+def beside_fork(random: RandomNet, fork: Fork) -> list[LayerComparison] | None:
+    """The layers of the net beside those of a fork's own Net; None where it refuses the net."""
     net = learned(random)
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         (at / "net.prototxt").write_text(text_format.MessageToString(net.message))
-        (at / "solver.prototxt").write_text(text_format.MessageToString(solver))
-        (at / "init.caffemodel").write_bytes(weights.encode_net(net.message, values(random, which)))
-        command = [binary, "train", "-solver", "solver.prototxt", "-weights", "init.caffemodel"]
-        done = subprocess.run(command, cwd=at, capture_output=True)
-        made = at / f"out_iter_{solver.max_iter}.caffemodel"
-        if done.returncode or not made.exists():
+        (at / "init.caffemodel").write_bytes(weights.encode_net(net.message, values(random, 0)))
+        try:
+            return compare_net(fork, str(at / "net.prototxt"), str(at / "init.caffemodel"), pb.TRAIN).layers
+        except CaffeliteError:
             return None
-        return {
-            f"trained {name}[{i}]": np.asarray(blob, np.float64)
-            for name, blobs in weights.read_model(str(made)).items()
-            for i, blob in enumerate(blobs)
-        }

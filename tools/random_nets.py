@@ -2,7 +2,7 @@
 
     python tools/random_nets.py --nets 1000 [--seed 0]   nets with the numbers 0 to 999; each that fails is reported
     python tools/random_nets.py --seed 7 --show          net 7 as a prototxt, with its solver
-    python tools/random_nets.py --caffe BINARY ...       each is trained by that Caffe too
+    python tools/random_nets.py --fork DIR ...           each beside the fork's own Net, where that has its layers
     mpirun -n 2 python tools/random_nets.py ...          each is trained by two ranks and by one
 
 Compared with a reference in float64: fused and unfused, oneDNN and BLAS and plain loops, every algorithm of a
@@ -51,10 +51,12 @@ from net_comparison import (  # noqa: E402
 )
 from net_contracts import inexact  # noqa: E402
 from net_drawing import DRAWN, RandomNet  # noqa: E402
-from net_training import by_caffe, by_halves, draws_numbers, halves, has_state, train  # noqa: E402
+from net_training import beside_fork, by_halves, draws_numbers, halves, has_state, train  # noqa: E402
 
 from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite.devices.cpu import CPU  # noqa: E402
+from caffelite.fork import option  # noqa: E402
+from caffelite.fork.option import Fork  # noqa: E402
 from caffelite.training.diagnosis.diagnosis import Diverged  # noqa: E402
 
 # Types whose gradient is not the derivative, as in the programs that they come from
@@ -154,13 +156,12 @@ class Compared:
         found = train(self.random, 0, CPU("float64"), comm=comm)
         return {} if comm.rank else self.training(0).differences(found, False)
 
-    def caffe(self, binary: str) -> dict[str, float]:
-        found = by_caffe(self.random, 0, binary)
-        if found is None or draws_numbers(self.random):
-            return {}
-        return self._persistent(
-            lambda which: self.training(which).differences(by_caffe(self.random, which, binary) or {}, False)
-        )
+    def fork(self, fork: Fork, compared: Counter[str]) -> dict[str, float]:
+        """The layers that differ alone from the fork's. compared: counts layers by the verdict."""
+        layers = beside_fork(self.random, fork)
+        compared.update(["refused"] if layers is None else ["nets", *(layer.verdict[:40] for layer in layers)])
+        differ = (layer for layer in layers or () if layer.verdict == "differs")
+        return {f"{layer.type} {layer.name}": max(each.most for each in layer.alone) for layer in differ}
 
     def _persistent(self, far: Callable[[int], dict[str, float]]) -> dict[str, float]:
         """What differs with the first data set, if others differ too."""
@@ -216,8 +217,11 @@ class Campaign:
     names of the ways; share: how many ways a net is compared in, other ones for the next net; None: all. caffe: a
     binary; comm: the ranks, which all compare the same nets."""
 
-    def __init__(self, only: str = "", share: int | None = None, caffe: str = "", comm: SingleProcess | None = None):
-        self.only, self.share, self.caffe, self.comm = only, share, caffe, comm
+    def __init__(
+        self, only: str = "", share: int | None = None, fork: Fork | None = None, comm: SingleProcess | None = None
+    ):
+        self.only, self.share, self.fork, self.comm = only, share, fork, comm
+        self.beside: Counter[str] = Counter()
         self.ways = ways()
         self.failures: list[tuple[int, str, str]] = []
         self.types: Counter[str] = Counter()
@@ -226,8 +230,8 @@ class Campaign:
         compared = Compared(random)
         if self.comm and self.comm.size > 1:
             return {"ranks": functools.partial(compared.ranks, self.comm)}
-        if self.caffe:
-            return {"Caffe": functools.partial(compared.caffe, self.caffe)}
+        if self.fork:
+            return {"fork": functools.partial(compared.fork, self.fork, self.beside)}
         found: dict[str, Callable[[], object]] = {
             name: functools.partial(compared.way, way, "float64" in name) for name, way in self.ways.items()
         }
@@ -277,7 +281,7 @@ def main() -> None:
     text = "of the first net; the others count up; several: so many nets from each"
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help=text)
     parser.add_argument("--way", default="", help="only ways whose name has this in it")
-    parser.add_argument("--caffe", default="", metavar="BINARY", help="another trainer with Caffe's command line")
+    parser.add_argument("--fork", default="", metavar="DIR", help="the sources of a Caffe to compare with")
     parser.add_argument("--show", action="store_true", help="print the prototxts of nets, and compare nothing")
     options = parser.parse_args()
     seeds = [first + i for first in options.seed for i in range(options.nets)]
@@ -285,8 +289,9 @@ def main() -> None:
         for seed in seeds:
             print(shown(random_net(seed)))
         return
+    option.use(options.fork)
     with session(SILENT) as comm:
-        campaign = Campaign(options.way, caffe=options.caffe, comm=comm)
+        campaign = Campaign(options.way, fork=option.current(), comm=comm)
         for seed in seeds:
             before = len(campaign.failures)
             campaign.run(seed)
@@ -294,6 +299,8 @@ def main() -> None:
                 print("--- net {}, {}: {}".format(*failure), flush=True)
     never = ", ".join(sorted(DRAWN.keys() - campaign.types.keys()))
     counts = f"{len(seeds)} nets, {len(campaign.failures)} differences, {len(campaign.types)} types of layers"
+    if campaign.fork:
+        print(", ".join(f"{count} {what}" for what, count in campaign.beside.most_common()))
     if comm.rank == 0:
         print(f"{counts}; never drawn: {never}")
     sys.exit(bool(campaign.failures))

@@ -245,7 +245,7 @@ class Build:
             return CompileError(**before)
         self.progress(f"compiling {self.tree.location(source)}")
         options = ["-include", "fork_prelude.hpp"]
-        if source == CPP / "driver.cpp":
+        if source in (CPP / "driver.cpp", CPP / "net.cpp"):
             options = ["-fno-access-control"]
         elif source.parent == CPP or source.suffix == ".cc" and source.is_relative_to(self.include):
             options = []
@@ -281,8 +281,19 @@ class Build:
     def library(self, types: Sequence[str]) -> Path:
         """The shared library with these types; compiled where the cache has none of the same sources. Errors: there is
         no such type; a file that one needs does not compile."""
-        wanted = [self._known(name) for name in types]
-        objects = self.closure(wanted)
+        return self._library(types, self.closure([self._known(name) for name in types]))
+
+    def net_library(self, types: Sequence[str], solver: str | None) -> Path:
+        """The shared library with these types, the fork's Net, and its solver of this name. Errors: as of ``library``;
+        the fork has no Net."""
+        for name in ("Net", *([] if solver is None else ["Solver"])):
+            if not self.tree.defining(name):
+                what = f"{self.tree.path} has no source of caffe::{name}"
+                raise CaffeliteError(what, remedy="compare its layers: -compare -types")
+        files = [path for path, text in self.tree.files.items() if f"REGISTER_SOLVER_CLASS({solver})" in text]
+        return self._library(types, self.closure([self._known(name) for name in types], "net.cpp", files))
+
+    def _library(self, types: Sequence[str], objects: dict[Path, Path]) -> Path:
         names = sorted(path.name for path in objects.values())
         target = self.folder / f"lib{hashlib.sha256(repr((sorted(types), names)).encode()).hexdigest()[:12]}.so"
         if not target.exists():
@@ -294,11 +305,14 @@ class Build:
             raise CaffeliteError(f'{self.tree.path} has no layer type "{name}"')
         return self.tree.types[name]
 
-    def closure(self, wanted: Sequence[Source]) -> dict[Path, Path]:
-        """Objects by source: the core, the types, and what undefined symbols and the names of types name."""
+    def closure(
+        self, wanted: Sequence[Source], driver: str = "driver.cpp", files: Iterable[Path] = ()
+    ) -> dict[Path, Path]:
+        """Objects by source: the core, the types, more files, and what undefined symbols and the names of types
+        name. driver: the source of the functions by which the library is called."""
         objects: dict[Path, Path] = {}
-        core = self._core()
-        needed = {path for source in wanted for path in self._files(source)}
+        core = self._core(driver)
+        needed = {*files, *(path for source in wanted for path in self._files(source))}
         factory = {path for path in core if path.name == "layer_factory.cpp"}
         pending = dict.fromkeys([*core, *sorted(needed)])
         cuda = any(path.suffix == ".cu" for path in needed)
@@ -312,9 +326,9 @@ class Build:
             pending = dict.fromkeys(sorted(more - objects.keys() - self.errors.keys()))
         return objects
 
-    def _core(self) -> list[Path]:
+    def _core(self, driver: str = "driver.cpp") -> list[Path]:
         """What every library has: caffelite's own part and the classes that layers build on."""
-        own = [CPP / name for name in ("driver.cpp", "message.cpp", "blas.cpp")]
+        own = [CPP / name for name in (driver, "message.cpp", "blas.cpp")]
         base = [self.base / name for name in ALWAYS if (self.base / name).exists()]
         return [*own, self.include / "caffe/proto/caffe.pb.cc", *base]
 

@@ -1,15 +1,18 @@
 """A layer type of a fork, as a layer of a net: its code runs in another process, on the host."""
 
 import logging
+import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.context import ExecutionContext
+from ..devices.context import ExecutionContext, InputBuffer
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers.base.config import Shape
@@ -38,6 +41,39 @@ class Fork(Protocol):
     def own_types(self) -> list[str]:
         """The types that nets have asked for, as the sources name them."""
         ...
+
+
+class HostTime:
+    """The seconds that layers of one net take on the host of a GPU, logged once after the second pass of all: the
+    first one makes objects."""
+
+    def __init__(self) -> None:
+        self.passes: dict[str, list[float]] = {}
+        self.logged = False
+
+    @contextmanager
+    def of(self, layer: "ForkLayer", backward: bool) -> Iterator[None]:
+        if self.logged:
+            yield
+            return
+        passes = self.passes.setdefault(layer.name, [])
+        if not backward:
+            if len(passes) == 2:
+                self._log()
+            passes.append(0.0)
+        layer.dev.synchronize()
+        start = time.perf_counter()
+        yield
+        passes[-1] += time.perf_counter() - start
+
+    def _log(self) -> None:
+        names = ", ".join(f'"{name}"' for name in self.passes)
+        total = sum(passes[1] for passes in self.passes.values())
+        log.info("layers of the fork run through the host: %s; %.1f ms for one batch", names, 1000 * total)
+        self.logged = True
+
+
+_HOST_TIMES: WeakKeyDictionary[InputBuffer, HostTime] = WeakKeyDictionary()  # by what each net has of its own
 
 
 class ForkLayer(Varying, Layer):
@@ -123,7 +159,16 @@ class ForkLayer(Varying, Layer):
             for array, values in zip(arrays, self.own_values, strict=True):
                 self.dev.upload(array, values)
 
+    def _on_host(self, backward: bool) -> AbstractContextManager[None]:
+        if self.dev.traits.synchronous:
+            return nullcontext()
+        return _HOST_TIMES.setdefault(self.context.input_buffer, HostTime()).of(self, backward)
+
     def forward(self, x: list, y: list) -> None:
+        with self._on_host(backward=False):
+            self._forward(x, y)
+
+    def _forward(self, x: list, y: list) -> None:
         remote = self.remote
         assert remote and remote.blobs
         seed = _seed(self.context.seed, random_key(self), *self.context.clock)
@@ -166,6 +211,10 @@ class ForkLayer(Varying, Layer):
             target[...] = self.dev.download(param.data)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        with self._on_host(backward=True):
+            self._backward(dy, dx)
+
+    def _backward(self, dy: list, dx: list) -> None:
         remote = self.remote
         assert remote and remote.blobs
         for target, gradient in zip(remote.blobs.top_diffs, dy, strict=True):

@@ -174,3 +174,16 @@ class RemoteLayer:
     def __del__(self) -> None:
         if number := self.__dict__.get("_number"):
             self._process.unused.append(number)
+
+
+class RemoteNet:
+    """A net that the fork's own Net runs in the other process; the arguments are those of ``worker.NativeNet``. folder:
+    in which the code opens files. Errors of all methods: NativeError."""
+
+    def __init__(self, library: Path, folder: str, message: bytes, phase: int, seed: int, solved: bool):
+        self._process, self._folder = process(), folder
+        self._number = self._process.call("create_net", 0, folder, str(library), message, phase, seed, solved)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """What a method of ``worker.NativeNet`` returns."""
+        return self._process.call(method, self._number, self._folder, *arguments)

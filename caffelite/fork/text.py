@@ -91,9 +91,9 @@ class ForkText:
         name, kind = _type(place.joined), self._modern(place.joined)
         if not name or self._types.source_name(name) is None:
             return False
-        if kind not in REGISTRY:
+        known: Any = REGISTRY.get(kind)
+        if known is None or known.__module__ == "caffelite.fork.layer":  # of a net that was read before
             return True
-        known: Any = REGISTRY[kind]
         if issubclass(known, Feeding):
             return False
         depth = len(place.path)

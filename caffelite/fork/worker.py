@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -29,6 +30,9 @@ class Library:
         for name in ("fork_create", "fork_blob", "fork_blob_data", "fork_blob_diff"):
             getattr(self.c, name).restype = pointer
         self.c.fork_error.restype = ctypes.c_char_p
+        if hasattr(self.c, "fork_net"):
+            self.c.fork_net.restype = self.c.fork_net_blob.restype = pointer
+            self.c.fork_net_blob_name.restype = self.c.fork_net_layer_name.restype = ctypes.c_char_p
         self.c.fork_blob_count.restype = ctypes.c_long
         self.c.fork_rate.restype = self.c.fork_loss.restype = ctypes.c_float
         for name, address in _blas().items():
@@ -200,30 +204,89 @@ class NativeLayer:
             c.fork_blob_delete(ctypes.c_void_p(blob))
 
 
+class NativeNet:
+    """A net that the fork's own Net runs. message: a SolverParameter with the net in it where ``solved``, else a
+    NetParameter."""
+
+    def __init__(self, library: Library, message: bytes, phase: int, seed: int, solved: bool):
+        self.library, c = library, library.c
+        self.seed = seed
+        library.check(c.fork_seed(ctypes.c_uint(seed)))
+        net = c.fork_net(message, len(message), phase, solved)
+        if not net:
+            library.check(None)
+        self.net = ctypes.c_void_p(net)
+        names = [c.fork_net_blob_name(self.net, i).decode() for i in range(c.fork_net_blobs(self.net))]
+        self.blobs = {name: c.fork_net_blob(self.net, i) for i, name in enumerate(names)}
+        self.params = dict(map(self._params_of, range(c.fork_net_layers(self.net))))
+
+    def _params_of(self, layer: int) -> tuple[str, list[int]]:
+        most = self.library.c.fork_net_params(self.net, layer, None, 0)
+        pointers = (ctypes.c_void_p * max(most, 1))()
+        self.library.c.fork_net_params(self.net, layer, pointers, most)
+        name = self.library.c.fork_net_layer_name(self.net, layer).decode()
+        return name, [pointers[i] or 0 for i in range(most)]
+
+    def _copy(self, blob: int, diff: bool) -> np.ndarray:
+        return self.library.array(blob, diff).reshape(self.library.shape(blob)).copy()
+
+    def arrays(self, diff: bool) -> dict[str, np.ndarray]:
+        """The blobs by name, or their gradients."""
+        return {name: self._copy(blob, diff) for name, blob in self.blobs.items()}
+
+    def parameters(self, diff: bool) -> dict[str, list[np.ndarray]]:
+        """The parameters by the layer's name, or their gradients."""
+        return {name: [self._copy(blob, diff) for blob in blobs] for name, blobs in self.params.items() if blobs}
+
+    def set_parameters(self, values: dict[str, list[np.ndarray]]) -> None:
+        for name, arrays in values.items():
+            for blob, array in zip(self.params.get(name, ()), arrays, strict=False):
+                self.library.array(blob)[...] = array.ravel()
+
+    def passes(self, inputs: dict[str, np.ndarray], count: int = 1) -> tuple[float, float]:
+        """Runs forward and backward, ``count`` times for one sum of gradients: the loss, and the seconds."""
+        c, loss, total = self.library.c, ctypes.c_float(), 0.0
+        for blob in (blob for blobs in self.params.values() for blob in blobs):
+            self.library.array(blob, diff=True)[...] = 0
+        self.library.check(c.fork_seed(ctypes.c_uint(self.seed)))
+        start = time.perf_counter()
+        for _ in range(count):
+            for name, values in inputs.items():
+                self.library.array(self.blobs[name])[...] = values.ravel()
+            self.library.check(c.fork_net_forward(self.net, ctypes.byref(loss)))
+            self.library.check(c.fork_net_backward(self.net))
+            total += loss.value
+        return total / count, time.perf_counter() - start
+
+    def update(self) -> None:
+        """Changes the parameters by their gradients, as the fork's solver does in an iteration."""
+        self.library.check(self.library.c.fork_net_update(self.net))
+
+
 def _pointers(values: Sequence[int]) -> Any:
     return (ctypes.c_void_p * max(len(values), 1))(*values)
 
 
 class Server:
-    """Answers calls: (method, layer's number, folder, arguments)."""
+    """Answers calls: (method, number of a layer or net, folder, arguments)."""
 
     def __init__(self) -> None:
         self.libraries: dict[str, Library] = {}
-        self.layers: dict[int, NativeLayer] = {}
+        self.layers: dict[int, NativeLayer | NativeNet] = {}
         self._next = 0
 
-    def create(self, library: str, *arguments: Any) -> int:
+    def create(self, kind: Callable, library: str, *arguments: Any) -> int:
         if library not in self.libraries:
             self.libraries[library] = Library(library)
         self._next += 1
-        self.layers[self._next] = NativeLayer(self.libraries[library], *arguments)
+        self.layers[self._next] = kind(self.libraries[library], *arguments)
         return self._next
 
     def answer(self, method: str, number: int, folder: str, arguments: tuple) -> Any:
         if os.getcwd() != folder:
             os.chdir(folder)
-        if method == "create":
-            return self.create(*arguments)
+        if method in ("create", "create_net"):
+            return self.create(NativeLayer if method == "create" else NativeNet, *arguments)
         call: Callable = getattr(self.layers[number], method)
         result = call(*arguments)
         if method == "delete":

@@ -19,7 +19,7 @@ from ..training.checks import check_counts
 from ..training.nets import NetSpec
 from ..training.optim import rates, updates
 from . import lint, partial
-from .feeds import Absent, Feeds, label_shapes, with_shapes
+from .feeds import Absent, Feeds, label_shapes, with_inputs
 from .nets import NO_FEEDS, phases_of
 from .reading import Findings, Reading, read
 
@@ -71,7 +71,7 @@ def _net(
     decay: float | None = None,
 ) -> Graph | None:
     if shapes:
-        reading = dataclasses.replace(reading, message=with_shapes(reading.message, shapes))
+        reading = dataclasses.replace(reading, message=with_inputs(reading.message, shapes))
     feeds = Feeds(shapes, label_shapes(reading.message))
     graph, whole, feeds = partial.build_fitting(reading, state, findings, feeds)
     for missing in feeds.missing:

@@ -22,7 +22,7 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type',
             where=locate("type"),
             expected=f"one of {len(REGISTRY)} types",
-            remedy="; ".join(filter(None, (_near(spec.type), HINT))) if spec.type else None,
+            remedy="; ".join(filter(None, (_near(spec.type), HINT, _shapes_of(spec)))) if spec.type else None,
         )
     return REGISTRY.variant(spec)(spec, phase, locate)
 
@@ -37,6 +37,15 @@ def _near(name: str) -> str | None:
     """The remedy for a misspelt type: one of BVLC's if any is near, else one of a family's."""
     own = [known for known, kind in REGISTRY.items() if not kind.__module__.startswith(FAMILIES)]
     return did_you_mean(name, own) or did_you_mean(name, REGISTRY)
+
+
+def _shapes_of(spec: pb.LayerParameter) -> str:
+    """How the rest of the net is checked, where the layer can only be one that reads data."""
+    if spec.bottom or not spec.top:
+        return ""
+    shapes = ("3x227x227", *[""] * (len(spec.top) - 1))
+    options = " ".join(f"-shape {top}={shape}" for top, shape in zip(spec.top, shapes, strict=True))
+    return f"if it reads data, the rest is checked with the shapes of samples, as in {options}"
 
 
 def batch_messages() -> list[str]:

@@ -1,9 +1,12 @@
-"""Compares the layers of a fork's own code with caffelite's: in a net, and each alone on the same bottoms."""
+"""Compares a fork's own code with caffelite: nets, their training, and each layer alone on the same bottoms."""
 
+import copy
+import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,18 +15,19 @@ from .. import caffelite_pb2 as pb, prototxt
 from ..devices import open_device
 from ..errors import CaffeliteError, Locator
 from ..fork.option import Fork
+from ..fork.text import NETS
 from ..layers import REGISTRY
 from ..layers.base.feeding import Feeding
-from ..layers.base.fields_read import names_read
 from ..layers.base.unknown_types import tolerate
 from ..net import graph
 from ..net.net import Net
+from ..training import build_trainer
 from ..weights import read_model
-from .open_net import open_net
+from .fork_net import SEED, Arrays, SharedNet, array_of, draws, learned, parameters
+from .open_net import without_extras
 
-SEED = 1
 PASSES = 5  # that are timed; the fastest counts
-NEAR = 1e-5  # relative to the largest number of an array
+NEAR = 2e-5  # relative to the largest number of an array; convolutions by Winograd round by 1e-5
 TIE = 1e-3  # of the numbers of an array may differ by more: the maximum of a window, or a ReLU, that rounding turns
 
 
@@ -64,8 +68,39 @@ class LayerComparison:
         return next((each for each in ("differs", "ties", "equal") if each in verdicts), self.reason or "nothing")
 
 
+@dataclass
+class NetComparison:
+    """seconds: of both passes, the fork's Net and caffelite's."""
+
+    layers: list[LayerComparison]
+    seconds: tuple[float, float]
+
+
+@dataclass
+class ParameterComparison:
+    """A parameter after training. of_weights, of_change: how far it is from the fork's, relative to the largest value
+    and to the largest change. alone: where only the update is caffelite's, relative to the largest change."""
+
+    layer: str
+    number: int
+    of_weights: float
+    of_change: float
+    alone: Difference
+
+
+@dataclass
+class TrainingComparison:
+    """losses: the fork's and caffelite's, of each iteration; seconds: of the fastest one."""
+
+    iterations: int
+    losses: list[tuple[float, float]] = field(default_factory=list)
+    params: list[ParameterComparison] = field(default_factory=list)
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+
 def difference(name: str, one: np.ndarray, other: np.ndarray) -> Difference:
-    """Of two arrays of one shape; of others infinitely much."""
+    """Of two arrays of one shape, or with as many values in four axes; of others infinitely much."""
+    one = _shaped(one, other.shape)
     if one.shape != other.shape:
         return Difference(f"{name} of shape {list(other.shape)}, not {list(one.shape)}", float("inf"), 1.0)
     if not one.size:
@@ -82,111 +117,154 @@ def difference(name: str, one: np.ndarray, other: np.ndarray) -> Difference:
 # A net
 
 
-def compare_net(fork: Fork, model: str, weights: str | None, phase: int) -> list[LayerComparison]:
-    """Runs a net with caffelite's layers and with the fork's, forward and backward on one batch.
+def compare_net(fork: Fork, model: str, weights: str | None, phase: int) -> NetComparison:
+    """Runs a net forward and backward on one batch, by caffelite and by the fork's own Net, and each layer alone.
 
-    The data, and layers that draw random numbers, are caffelite's in both. Errors: mistakes in the net; what the fork's
-    code reports.
+    Data and the masks of dropout are caffelite's in both. Errors: mistakes in the net; what the fork's code reports.
     """
-    documents = []
-    for mode in ("missing", "all"):
-        with fork.reading(mode):
-            document = prototxt.read_net(model, tolerate=tolerate)
-        documents.append(prototxt.Document(_separated(document.message), document.locate))
-    _drop_random(documents[1].message)
-    dev = open_device(None)
-    opened = [open_net(each, dev, phase, seed=SEED, keep=True, all_gradients=True) for each in documents]
-    with closing(opened[0]) as ours, closing(opened[1]) as theirs:
+    shared = SharedNet(fork, model, phase)
+    with closing(shared), closing(shared.open(open_device(None))) as ours:
         if weights:
             ours.load(read_model(weights), weights)
-        _copy_parameters(ours, theirs)
-        for net in (ours, theirs):
-            net.clear_loss()
-            net.forward(0)
-            net.backward()
-        own = {node.layer_index: node for node in ours.graph.nodes}  # without the copies that the compiler inserts
-        nodes = [node for node in theirs.graph.nodes if node.layer_index >= 0]
-        return [_layer(fork, own[node.layer_index], node, ours, theirs) for node in nodes]
+        theirs = shared.open_forks(str(Path(model).resolve().parent))
+        start, batch = parameters(ours), shared.batch(0)
+        theirs.call("set_parameters", start)
+        theirs.call("passes", batch)
+        ours.set_inputs(**batch)
+        _run(ours)
+        sides = _Sides(shared, ours, start, *(theirs.call(name, d) for name, d in ARRAYS))
+        layers = [sides.layer(node) for node in ours.graph.nodes if node.layer_index >= 0]
+        return NetComparison(layers, (theirs.call("passes", batch)[1], _timed(ours)))
 
 
-def _separated(net: pb.NetParameter) -> pb.NetParameter:
-    """A copy without layers in place, so that each blob stays."""
-    separate = pb.NetParameter()
-    names: dict[str, str] = {}
-    separate.CopyFrom(net)
-    for layer in separate.layer:
-        layer.bottom[:] = [names.get(name, name) for name in layer.bottom]
-        for i, name in enumerate(list(layer.top)):
-            if name in names or names.get(name, name) in layer.bottom:
-                names[name] = f"{name}@{layer.name}"
-                layer.top[i] = names[name]
-    return separate
+ARRAYS = (("arrays", False), ("arrays", True), ("parameters", True))
 
 
-def _drop_random(net: pb.NetParameter) -> None:
-    for layer in net.layer:
-        if layer.HasField("fork") and draws(layer):
-            layer.ClearField("fork")
+def _run(net: Net) -> None:
+    net.clear_loss()
+    net.forward(0)
+    net.backward()
 
 
-def draws(layer: pb.LayerParameter) -> bool:
-    """Whether a layer of caffelite's draws random numbers, which are others in the fork."""
-    kind: Any = REGISTRY.get(layer.type)
-    if kind is None or kind.__module__ == "caffelite.fork.layer":
-        return False
-    pools = layer.pooling_param.pool, layer.spp_param.pool
-    if layer.type in ("Pooling", "SPP"):
-        return pb.PoolingParameter.STOCHASTIC in pools
-    return "random_key" in names_read(kind)
+@dataclass
+class _Sides:
+    """A net that both have run. params: before the passes; data, diffs and gradients: of the fork's blobs and
+    parameters."""
+
+    shared: SharedNet
+    ours: Net
+    params: dict[str, list[np.ndarray]]
+    data: Arrays
+    diffs: Arrays
+    gradients: dict[str, list[np.ndarray]]
+
+    def layer(self, node: Any) -> LayerComparison:
+        spec = self.shared.specs[node.layer_index]
+        made = LayerComparison(spec.name, self.shared.replaced.get(spec.name, spec.type))
+        made.in_net = list(self._in_net(node))
+        if spec.name in self.shared.replaced:
+            made.reason = "data" if not spec.bottom else "random"
+        elif draws(spec):
+            made.reason = "random"
+        elif not spec.HasField("fork"):
+            made.reason = "not the fork's"
+        elif node.layer.spec.HasField("fork"):
+            made.reason = "only the fork has it"
+        else:
+            bottoms = [_shaped(self.data[value.name], value.shape) for value in node.bottoms]
+            starts = [_shaped(self.diffs.get(value.name), value.shape) for value in node.tops]
+            specs = node.layer.spec, spec
+            params = self.params.get(spec.name, [])
+            made.alone, made.seconds, made.reason = alone(specs, bottoms, starts, params, self.shared.phase)
+        return made
+
+    def _in_net(self, node: Any) -> Iterator[Difference]:
+        """The tops, their gradients and those of parameters."""
+        net = self.ours
+        for value in node.tops:
+            if value.name not in self.data:
+                continue
+            yield difference(value.name, self.data[value.name], array_of(net, net.data[value], value))
+            own = array_of(net, net.diff.get(value), value)
+            if own is not None and node.bottoms:
+                yield difference(f"gradient of {value.name}", self.diffs[value.name], own)
+        for i, (ref, one) in enumerate(zip(node.params, self.gradients.get(node.name, ()), strict=False)):
+            if (own := array_of(net, net.params.diffs[ref.owner])) is not None:
+                yield difference(f"gradient of parameter {i}", one, own)
 
 
-def _copy_parameters(source: Net, target: Net) -> None:
-    pairs = zip(source.params.blobs, target.params.blobs, strict=True)
-    for one, other in pairs:
-        values = np.array(source.dev.download(one))
-        target.dev.upload(other, values.reshape(other.shape))
+def _shaped(array: Any, shape: Sequence[int]) -> Any:
+    """An array in the shape that caffelite has, where the fork has four axes."""
+    return array.reshape(shape) if array is not None and array.size == math.prod(shape) else array
 
 
-def _layer(fork: Fork, mine: Any, its: Any, ours: Net, theirs: Net) -> LayerComparison:
-    spec = its.layer.spec
-    made = LayerComparison(spec.name, spec.type)
-    made.in_net = list(_in_net(mine, its, ours, theirs))
-    if not spec.HasField("fork"):
-        made.reason = "random" if draws(spec) else "data" if isinstance(its.layer, Feeding) else "not the fork's"
-    elif mine.layer.spec.HasField("fork"):
-        made.reason = "only the fork has it"
-    else:
-        bottoms = [_array(theirs, theirs.data[value], value) for value in its.bottoms]
-        starts = [_array(theirs, theirs.diff.get(value), value) for value in its.tops]
-        params = [_array(theirs, theirs.params.blobs[ref.owner]) for ref in its.params]
-        specs = mine.layer.spec, spec
-        made.alone, made.seconds, made.reason = alone(specs, bottoms, starts, params, theirs.graph.phase)
+# Training
+
+
+def compare_training(fork: Fork, model: str, weights: str | None, solver: str, iterations: int) -> TrainingComparison:
+    """Trains a net by caffelite and by the fork's own Net and Solver, from the same parameters on the same batches.
+
+    The update is judged alone too: a third net of caffelite's gets the gradients of the fork's.
+    """
+    shared = SharedNet(fork, model, pb.TRAIN)
+    document = prototxt.read_solver(Path(solver), tolerate)
+    p = without_extras(document.message)
+    for name in (*NETS, "net", "train_net", "weights"):
+        p.ClearField(name)
+    p.random_seed, p.debug_info = SEED, False
+    theirs = shared.open_forks(str(Path(model).resolve().parent), p)
+    p.train_net_param.CopyFrom(shared.message)
+    with ExitStack() as opened:
+        opened.callback(shared.close)
+        dev = open_device(None)
+        options = [{"snapshots": False, "keep": keep} for keep in (False, True)]
+        trainers = [build_trainer(copy.deepcopy(p), document.locate, solver, dev, **each) for each in options]
+        for each in trainers:
+            opened.callback(each.close)
+            if weights:
+                each.net.load(read_model(weights), weights)
+        ours, updated = trainers
+        start = parameters(ours.net)
+        theirs.call("set_parameters", start)
+        made, taken = TrainingComparison(iterations), []
+        for i in range(iterations):
+            batch = shared.batch(i)
+            loss, seconds = theirs.call("passes", batch, p.iter_size)
+            _set_gradients(updated.net, theirs.call("parameters", True))
+            updated.apply_update()
+            updated.state.iteration += 1
+            theirs.call("update")
+            ours.net.set_inputs(**batch)
+            own = time.perf_counter()
+            ours.step(1)
+            taken.append((seconds, time.perf_counter() - own))
+            made.losses.append((loss, ours.loss_window(1)[0]))
+        made.seconds = min(one for one, _ in taken), min(own for _, own in taken)
+        ends = theirs.call("parameters", False), parameters(ours.net), parameters(updated.net)
+        for node in learned(ours.net):
+            for i, ref in enumerate(node.params):
+                if ours.net.graph.parameters[ref.owner].lr_mult != 0:
+                    made.params.append(_parameter(node.name, i, iterations, start, *ends))
     return made
 
 
-def _in_net(mine: Any, its: Any, ours: Net, theirs: Net) -> Iterator[Difference]:
-    """The tops, their gradients and those of parameters."""
-    for value, other in zip(mine.tops, its.tops, strict=True):
-        yield difference(value.name, _array(theirs, theirs.data[other], other), _array(ours, ours.data[value], value))
-        one, two = _array(theirs, theirs.diff.get(other), other), _array(ours, ours.diff.get(value), value)
-        if one is not None and two is not None and mine.bottoms:
-            yield difference(f"gradient of {value.name}", one, two)
-    for i, (ref, other) in enumerate(zip(mine.params, its.params, strict=True)):
-        one, two = _array(theirs, theirs.params.diffs[other.owner]), _array(ours, ours.params.diffs[ref.owner])
-        if one is not None and two is not None:
-            yield difference(f"gradient of parameter {i}", one, two)
+def _set_gradients(net: Net, gradients: dict[str, list[np.ndarray]]) -> None:
+    for node in learned(net):
+        for ref, values in zip(node.params, gradients[node.name], strict=True):
+            if (diff := net.params.diffs[ref.owner]) is not None:
+                net.dev.upload(diff, values.reshape(diff.shape))
 
 
-def _array(net: Net, array: Any, value: Any = None) -> Any:
-    """A copy of an array of the device, in the axes of a blob. value: of the blob."""
-    if array is None:
-        return None
-    shown = array if value is None else net.shown(array, value)
-    if not shown.flags.c_contiguous:
-        copy = net.dev.empty(shown.shape)
-        net.dev.assign(shown, copy)
-        shown = copy
-    return np.array(net.dev.download(shown))
+def _parameter(name: str, i: int, iterations: int, *sides: dict[str, list[np.ndarray]]) -> ParameterComparison:
+    """sides: the parameters at the start, the fork's, caffelite's, and those by the fork's gradients."""
+    start, theirs, ours, updated = (np.ravel(side[name][i]).astype(np.float64) for side in sides)
+    change = float(np.abs(theirs - start).max(initial=0)) or 1.0
+    rounding = iterations * np.finfo(np.float32).eps * np.abs(theirs)  # of the weights, whatever the gradients are
+    gaps = np.maximum(np.abs(updated - theirs) - rounding, 0) / change
+    alone = Difference(f"parameter {i}", float(gaps.max(initial=0)), float((gaps > NEAR).mean()))
+    return ParameterComparison(
+        name, i, difference("", theirs, ours).most, float(np.abs(ours - theirs).max()) / change, alone
+    )
 
 
 # A layer
@@ -234,7 +312,7 @@ def _net_of(spec: pb.LayerParameter, shapes: Sequence[tuple[int, ...]], phase: A
     layer.CopyFrom(spec)
     layer.bottom[:] = [f"x{i}" for i in range(len(shapes))]
     layer.top[:] = [f"y{i}" for i in range(len(spec.top))]
-    for name in ("include", "exclude", "propagate_down"):
+    for name in ("include", "exclude"):
         layer.ClearField(name)
     for i in range(0 if REGISTRY[spec.type].loss else len(spec.top)):  # so that a top may have its bottom's memory
         message.layer.add(name=f"z{i}", type="Power", bottom=[f"y{i}"], top=[f"z{i}"]).power_param.scale = 1
@@ -253,7 +331,9 @@ def _passes(
     draw = np.random.default_rng(SEED + 1)  # other numbers than those of the bottoms
     net.set_inputs(**{f"x{i}": each for i, each in enumerate(bottoms)})
     for i, blob in enumerate(net.params.blobs):
-        values = params[i].reshape(blob.shape) if params is not None else draw.normal(size=blob.shape) * 0.5
+        values = (
+            params[i].reshape(blob.shape) if params is not None else draw.uniform(0.1, 1, blob.shape)
+        )  # positive, as variances are
         net.dev.upload(blob, np.asarray(values, np.float32))
     net.clear_loss()
     net.forward(0)
@@ -265,13 +345,13 @@ def _passes(
             values = draw.normal(size=value.shape) if given is None else given
             net.shown(net.diff[value], value)[...] = values
     net.backward()
-    arrays = {f"top {v.name[1:]}": _array(net, net.data[v], v) for v in node.tops}
+    arrays = {f"top {v.name[1:]}": array_of(net, net.data[v], v) for v in node.tops}
     for i, value in enumerate(net.graph.inputs.values()):  # the layer may read a copy in another layout
         if (gradient := net.diff.get(value)) is not None:
-            arrays[f"gradient of bottom {i}"] = _array(net, gradient, value)
+            arrays[f"gradient of bottom {i}"] = array_of(net, gradient, value)
     for i, gradient in enumerate(net.params.diffs):
         if gradient is not None:
-            arrays[f"gradient of parameter {i}"] = _array(net, gradient)
+            arrays[f"gradient of parameter {i}"] = array_of(net, gradient)
     return arrays
 
 
@@ -337,26 +417,37 @@ def compare_types(fork: Fork) -> list[LayerComparison]:
     return made
 
 
-def _type(fork: Fork, name: str, shapes: Sequence[tuple[int, ...]], fields: str) -> LayerComparison:
-    row = LayerComparison(fields or "-", name)
-    below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
-    above = " ".join(f'top: "y{i}"' for i in range(TOPS.get(name, 1)))
-    text = f'layer {{ name: "{name}" type: "{name}" {below} {above} {fields} }}'
+def compare_layer(
+    fork: Fork, text: str, bottoms: Sequence[np.ndarray], phase: int = pb.TRAIN, constant: Collection[int] = ()
+) -> LayerComparison:
+    """Runs the last layer of a net's text alone, on these bottoms. constant: those that get no gradient."""
+    row = LayerComparison("-", "")
     try:
         specs = []
         for mode in ("missing", "all"):
             with fork.reading(mode):
-                net = prototxt.modern(prototxt.parse(text, pb.NetParameter, f"<{name}>")).message
-            specs.append(net.layer[0])
+                net = prototxt.modern(prototxt.parse(text, pb.NetParameter, "<layer>")).message
+            specs.append(net.layer[-1])
+            del specs[-1].propagate_down[:]
+            specs[-1].propagate_down.extend(i not in constant for i in range(len(bottoms) if constant else 0))
+        row.type = specs[0].type
         if draws(specs[0]):
             row.reason = "random"
-            return row
-        if specs[0].HasField("fork") or not specs[1].HasField("fork"):
+        elif specs[0].HasField("fork") or not specs[1].HasField("fork"):
             row.reason = "only one of the two has it"
-            return row
-        row.alone, row.seconds, row.reason = alone(specs, _random(name, shapes), [], None, pb.TRAIN)
+        else:
+            row.alone, row.seconds, row.reason = alone(specs, bottoms, [], None, phase)
     except CaffeliteError as error:
         row.reason = str(error)
+    return row
+
+
+def _type(fork: Fork, name: str, shapes: Sequence[tuple[int, ...]], fields: str) -> LayerComparison:
+    below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
+    above = " ".join(f'top: "y{i}"' for i in range(TOPS.get(name, 1)))
+    text = f'layer {{ name: "{name}" type: "{name}" {below} {above} {fields} }}'
+    row = compare_layer(fork, text, _random(name, shapes))
+    row.name, row.type = fields or "-", name
     return row
 
 

@@ -80,6 +80,16 @@ def test_an_unknown_type_says_what_helps(softclip, call):
     assert result.status == 1 and 'net.prototxt:5:32: mistake: layer "softclip": unknown type "Softclip"' in result.out
     assert "a file with the layer can be given by -python FILE (docs/extending.md)" in result.out
     assert "softclip_param" not in result.out.replace(NET.splitlines()[4], "")
+    assert "if it reads data" not in result.out
+
+
+def test_a_net_of_an_unknown_data_layer_is_checked_with_shapes(softclip, call):
+    data = 'layer { name: "d" type: "StrangeData" top: "x" top: "l" strange_param { of: 3 } }'
+    ip = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 0 } }'
+    Path("foreign.prototxt").write_text(f"{data}\n{ip}")
+    assert "as in -shape x=3x227x227 -shape l=" in call("check foreign.prototxt").out
+    result = call("check foreign.prototxt -shape x=3x8x8 -shape l=")
+    assert result.status == 1 and "StrangeData" not in result.out and "foreign.prototxt:2:" in result.out
 
 
 @pytest.mark.parametrize("given", ["softclip.py", "."])

@@ -1,20 +1,24 @@
 """Commands with -fork: the record of a run, resuming, reproducing, comparing; and who may not run a fork's code."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from devices.host import installed
 from forks import make
 
 from caffelite.cli import caffelite
 from caffelite.errors import CaffeliteError
-from caffelite.fork import option
+from caffelite.fork import build, option
 from caffelite.runs import control, registry, reproduce
 from caffelite.runs.limits import Bounds, refuse_command
+from caffelite.weights import read_model
 
 FORK = Path(__file__).parent / "small_fork"
 NET = """
@@ -123,31 +127,72 @@ def test_a_changed_type_is_found_by_comparing(folder, own_fork):
     assert done.returncode == 1 and "the first layer that differs: - (AbsVal)" in done.stdout
 
 
-@pytest.mark.slow
-def test_a_net_is_compared_layer_by_layer(folder, own_fork):
-    rows = json.loads(call("fork", own_fork, "--compare", "--model=net.prototxt", "--json"))
-    reasons = {row["layer"]: row["reason"] or row["verdict"] for row in rows}
-    assert reasons == {
-        "data": "data",
-        "ip": "not the fork's",
-        "r": "not the fork's",
-        "bend": "only the fork has it",
-        "loss": "not the fork's",
-    }
-    assert all(one["most"] == 0 for row in rows for one in row["in_net"])
+@pytest.fixture
+def whole_fork(own_fork):
+    """The small fork with a core, a Net and a Solver of its own."""
+    core = Path(build.__file__).parent / "cpp/core"
+    for tree in (core, FORK.parent / "small_net"):
+        shutil.copytree(tree, own_fork, dirs_exist_ok=True)
+    return own_fork
+
+
+MIXED = """
+layer { name: "data" type: "DummyData" top: "x" top: "t" dummy_data_param {
+  shape { dim: 4 dim: 3 dim: 2 } shape { dim: 4 dim: 3 dim: 2 } data_filler { type: "gaussian" std: 1 }
+  data_filler { value: 0.3 } } }
+layer { name: "mix" type: "ChannelMix" bottom: "x" top: "y"
+  channel_mix_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "abs" type: "AbsVal" bottom: "y" top: "y" }
+layer { name: "loss" type: "HuberLoss" bottom: "y" bottom: "t" top: "loss" }
+"""
 
 
 @pytest.mark.slow
-def test_a_net_with_copies_in_another_layout_is_compared(folder, own_fork):
-    (folder / "net.prototxt").write_text("""
-layer { name: "data" type: "DummyData" top: "x" dummy_data_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 }
-  data_filler { type: "gaussian" } } }
-layer { name: "conv" type: "Convolution" bottom: "x" top: "c" convolution_param {
-  num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
-layer { name: "abs" type: "AbsVal" bottom: "c" top: "a" }
-layer { name: "sum" type: "Reduction" bottom: "a" top: "sum" loss_weight: 1 }""")
-    rows = json.loads(call("fork", own_fork, "--compare", "--model=net.prototxt", "--json"))
-    assert {row["layer"]: row["verdict"] for row in rows}["abs"] == "equal"
+def test_a_net_is_compared_with_the_forks_own_net_and_solver(folder, whole_fork):
+    (folder / "net.prototxt").write_text(MIXED)
+    (folder / "solver.prototxt").write_text(f"{SOLVER} momentum: 0.9")
+    words = ("fork", whole_fork, "--compare", "--model=net.prototxt", "--json")
+    said = json.loads(call(*words, "--solver=solver.prototxt", "--iterations=3"))
+    reasons = {row["layer"]: row["reason"] or row["verdict"] for row in said["layers"]}
+    both = "only the fork has it"
+    assert reasons == {"input x": "data", "input t": "data", "mix": both, "abs": "equal", "loss": both}
+    assert all(one["most"] < 1e-6 for row in said["layers"] for one in row["in_net"])
+    losses = said["training"]["losses"]
+    assert losses[0][0] > losses[2][0] > 0 and all(one == pytest.approx(other) for one, other in losses)
+    params = said["training"]["params"]
+    assert [(one["layer"], one["number"]) for one in params] == [("mix", 0), ("mix", 1)]
+    assert all(one["of_change"] < 1e-5 and one["alone"]["most"] < 1e-6 for one in params)
+    source = whole_fork / "src/caffe/solver.cpp"
+    text = source.read_text()
+    assert "momentum * history_" in text
+    source.write_text(text.replace("momentum * history_", "momentum * momentum * history_"))
+    said = json.loads(call(*words, "--solver=solver.prototxt", "--iterations=3", status=1))
+    assert all(one["alone"]["most"] > 0.01 for one in said["training"]["params"])
+    assert {row["layer"]: row["verdict"] for row in said["layers"]}["abs"] == "equal"
+
+
+@pytest.mark.slow
+def test_a_net_that_the_forks_own_cannot_run_is_an_error(folder, whole_fork):
+    (folder / "net.prototxt").write_text(MIXED.replace("AbsVal", "TanH"))
+    words = ("fork", whole_fork, "--compare", "--model=net.prototxt")
+    assert 'layer "abs": small-caffe has no type "TanH", so its Net cannot run this net' in call(*words, status=2)
+    (whole_fork / "src/caffe/net.cpp").unlink()
+    (folder / "net.prototxt").write_text(MIXED)
+    assert "has no source of caffe::Net" in call(*words, status=2)
+
+
+@pytest.mark.host
+def test_on_a_gpu_the_log_says_once_what_runs_through_the_host(folder, own_fork):
+    words = ("train", "-solver=solver.prototxt", f"-fork={own_fork}", "-record=none")
+    ends = []
+    for gpu in ([], ["-gpu=0"]):
+        command = [sys.executable, "-m", "caffelite", *words, *gpu]
+        done = subprocess.run(command, env=installed.environment(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        said = re.findall(r'layers of the fork run through the host: ("\w+"); [\d.]+ ms for one batch', done.stderr)
+        assert said == ['"bend"'] * len(gpu)
+        ends.append(read_model("s_iter_4.caffemodel")["ip"][0])
+    np.testing.assert_allclose(*ends, rtol=1e-5)
 
 
 # who may not

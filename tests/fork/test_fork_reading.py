@@ -46,6 +46,12 @@ def test_a_layer_that_only_the_fork_has_keeps_its_message(fork, tmp_path):
     assert list(theirs.bottom) == ["x"]
 
 
+def test_a_layer_without_fields_is_the_forks_in_every_net(fork, tmp_path):
+    text = HEAD + 'layer { name: "l" type: "ScaledLoss" bottom: "x" top: "s" }'
+    first = net(text, tmp_path)
+    assert first.layer[1].fork.type == "ScaledLoss" and net(text, tmp_path) == first
+
+
 def test_text_is_written_as_it_was_read(fork, tmp_path):
     message = net(HEAD + LOSS, tmp_path)
     text = prototxt.write(message)
