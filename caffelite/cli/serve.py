@@ -1,5 +1,6 @@
 """caffelite serve"""
 
+import os
 import secrets
 from pathlib import Path
 
@@ -79,4 +80,9 @@ def serve(roots, token, **options) -> None:
             raise CaffeliteError(f"-{name} {options[name]} is no file")
     config = ServeConfig(tuple(roots or (Path("."),)), token=token, **options)
     config.bounds.confine()
-    run(config, lambda address: say(f"caffelite serves {address} (Ctrl-C ends it)", err=True))
+
+    def ready(address: str) -> None:
+        os.chdir(config.roots[0])  # where jobs run, so that relative names in nets and lists mean the same in pages
+        say(f"caffelite serves {address} (Ctrl-C ends it)", err=True)
+
+    run(config, ready)

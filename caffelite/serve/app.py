@@ -16,7 +16,7 @@ from ..errors import CaffeliteError
 from . import assets, page, runs_of, security, stream, work
 from .config import ServeConfig
 from .inference.client import InferenceLimits, Models, decoding
-from .pages import compare, data, model, new, queue, run, run_layers, runs, try_model
+from .pages import compare, data, model, new, queue, run, run_layers, runs, start, try_model
 from .samples import OpenSets
 
 # One line a page: a module with ROUTES.
@@ -25,6 +25,7 @@ PAGES = (
     run,
     run_layers,
     compare,
+    start,
     new,
     queue,
     data,
@@ -74,5 +75,5 @@ def create_app(config: ServeConfig) -> Starlette:
 
 
 def _start(request: Request) -> Response:
-    """The runs; where there are none yet, the page on which shipped nets answer."""
-    return RedirectResponse("/runs" if request.app.state.runs.index.runs() else "/try", 303)
+    """The runs; where there are none yet, the page that leads to one."""
+    return RedirectResponse("/runs" if request.app.state.runs.index.runs() else "/start", 303)

@@ -27,7 +27,7 @@ from ..stored import finite
 from .config import ServeConfig
 
 HERE = Path(__file__).parent
-NAVIGATION = tuple((f"/{name}", name) for name in ("runs", "new", "queue", "data", "models", "try"))
+NAVIGATION = tuple((f"/{name}", name) for name in ("start", "runs", "new", "queue", "data", "models", "try"))
 
 Fields = dict[str, Any]  # of a form: text, or UploadFile; a name that comes several times has a list
 

@@ -1,25 +1,30 @@
 """What a new run can start from: databases, nets, trained runs; and the jobs that make its project."""
 
-import re
+import itertools
+import os
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb, prototxt
-from ..errors import CaffeliteError
+from .. import caffelite_pb2 as pb, prototxt, roots
+from ..errors import CaffeliteError, printable
 from ..file_names import SOLVER
 from ..runs import folder as files, limits, registry, snapshots
+from ..runs.limits import Outside
 from ..runs.queue import edit
 from ..runs.queue.job import Job
 from ..scaffold.presets import PRESETS
 from . import catalog
 from .config import ServeConfig
+from .uploads import is_plain
 
 DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
 SETS = (DIGITS, MNIST, CIFAR10)
+LONGEST = 64  # characters of a name, to which files of the run add theirs
+MOST_TAKEN = 10_000  # names of a root
 RUNS = 50  # of each root, whose solvers are read for the list
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PASTED = "pasted"
 
 
@@ -27,7 +32,8 @@ PASTED = "pasted"
 class Choice:
     """What a form chose. name: of the project. data: digits, mnist, cifar10, images or database; source: a path of
     images, of a database, or of the files of MNIST and CIFAR-10. net: "" for automatic, a preset, "pasted", or
-    "run:FOLDER" for the net and the weights of a run. size, batch, test: as `caffelite new` takes them; "": default."""
+    "run:FOLDER" for the net and the weights of a run. size, batch, test: as `caffelite new` takes them; "": default.
+    skip: "on" to leave out what is no readable picture."""
 
     name: str
     data: str
@@ -37,13 +43,27 @@ class Choice:
     size: str = ""
     batch: str = ""
     test: str = ""
+    skip: str = ""
 
 
 def check_name(name: str, kind: str) -> None:
-    """Refuses a name that is no plain name of a folder. kind: of the folder, for the error."""
-    if not _NAME.fullmatch(name):
-        expected = "letters, digits, _ - and ., beginning with a letter or digit"
-        raise CaffeliteError(f"the name of the {kind} cannot be used", expected=expected, found=name[:80])
+    """Refuses a name that is no plain name of a folder, or that a command cannot take. kind: of the folder, for the
+    error."""
+    if not is_plain(name) or name[0] == "-" or name != name.strip() or set(name) & set("\"',") or len(name) > LONGEST:
+        expected = (
+            f"at most {LONGEST} characters without slashes, quotes and commas, no dot, dash or space at the start"
+        )
+        found = printable(name, keep="")[:80] or "none"
+        raise CaffeliteError(f"the name of the {kind} cannot be used", expected=expected, found=found)
+
+
+def taken_names(config: ServeConfig) -> list[str]:
+    """The names of the files and folders in the roots, which a new project or set cannot have."""
+    names: set[str] = set()
+    for root in config.roots:
+        with suppress(OSError, Outside), roots.folder(root) as opened, os.scandir(opened) as entries:
+            names |= {each.name for each in itertools.islice(entries, MOST_TAKEN)}
+    return sorted(name for name in names if not name.startswith("."))
 
 
 def databases(config: ServeConfig) -> list[str]:
@@ -142,7 +162,7 @@ def _pasted(config: ServeConfig, root: Path, choice: Choice) -> Path:
 
 
 def _options(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
-    options = []
+    options = ["--skip"] if choice.skip and choice.data == IMAGES else []
     for name, text in (("size", choice.size), ("batch", choice.batch)):
         if text:
             if not (text.isascii() and text.isdecimal() and len(text) < 7):

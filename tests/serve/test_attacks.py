@@ -175,6 +175,7 @@ ADDRESSES = (
     "/try.json?run=PATH /try/model.json?net=PATH /models/net.json?path=PATH /models/report.json?path=PATH "
     "/download?path=PATH /data/set.json?path=PATH /data/image?path=PATH&number=0 "
     "/data/image?report=PATH&number=0 /data/preview.json?net=PATH&number=0 /new/edit.json?solver=PATH "
+    "/start.json?solver=PATH /start.json?solver=solver.prototxt&data=PATH "
     "/run.json?folder=PATH /run/data.json?folder=PATH /run/layers.json?folder=PATH "
     "/compare.json?folder=PATH&folder=PATH /queue/jobs/x.json?result=PATH"
 ).split()

@@ -397,7 +397,7 @@ def test_pages_ask_nobody_else_log_nothing_and_fit_a_phone(site, browser, server
 def test_an_empty_folder_offers_nets_that_ship_with_weights(tmp_path):
     with TestClient(create_app(ServeConfig(roots=(tmp_path,))), base_url="http://127.0.0.1:5000") as client:
         start = client.get("/", follow_redirects=False)
-        assert start.status_code == 303 and start.headers["location"] == "/try"
+        assert start.status_code == 303 and start.headers["location"] == "/start"
         page = client.get("/try").text
         assert "Try lenet_mnist" in page and "MNIST" in page
         headers = {"accept": "application/json"}

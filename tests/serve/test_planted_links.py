@@ -59,6 +59,7 @@ GETS = {
     "/run/filters.png": [{"folder": "one_run", "layer": "conv"}],
     "/run/histogram.png": [{"folder": "one_run", "layer": "conv"}],
     "/compare": [{"folder": ["one_run", "two_run"]}],
+    "/start": [{}, {"solver": "solver.prototxt", "data": "folders", "job": "JOB"}],
     "/new": [{}],
     "/new/edit": [{"solver": "solver.prototxt"}, {"solver": "solver.prototxt", "job": "JOB"}],
     "/queue": [{}],
@@ -84,6 +85,9 @@ POSTS = {
         {"name": "mine", "data": "database", "source": "db", "net": "run:one_run"},
         {"name": "mine", "data": "digits", "test": "db"},
     ],
+    "/new/skip": [{"solver": "mine/solver.prototxt", "job": "FAILED"}],
+    "/start/prepare": [{"data": "images", "source": "folders"}, {"data": "digits"}],
+    "/start/train": [{"solver": "solver.prototxt"}],
     "/new/check": [{**DRAFT, "net_text": HDF5}],
     "/new/start": [{**DRAFT, "net_text": HDF5}, {**DRAFT, "net_text": HDF5, "base_lr": "0.1,0.2"}],
     "/queue/move": [{"job": "JOB"}],
@@ -182,6 +186,7 @@ def original(tmp_path_factory):
     record = root / "one_run" / files.RUN
     record.write_text(record.read_text().replace('"kind": "finished"', '"kind": "stopped early"'))
     edit.cancel(root, edit.add(root, ["models"]).id)
+    edit.cancel(root, edit.add(root, ["new", "mine", "folders"]).id)
     edit.add(root, ["models"])
     shutil.copytree(root, root.parent / "copy", symlinks=True)
     return root
@@ -217,8 +222,9 @@ def sent(root, method, path, fields, uploads=None):
         app.state.streams = Looks(config, app.state.runs)
         client = TestClient(app, base_url=f"http://127.0.0.1:{config.port}", raise_server_exceptions=False)
         ids = sorted(each.name for each in (root.parent / "copy/jobs").iterdir() if each.is_dir())
-        ids.sort(key=lambda id: (root.parent / "copy/jobs" / id / files.PROCESS).exists())
-        of_job = dict(zip(("JOB", "ENDED"), ids, strict=True))
+        jobs = root.parent / "copy/jobs"
+        ids.sort(key=lambda id: ((jobs / id / files.PROCESS).exists(), '"new"' in (jobs / id / files.JOB).read_text()))
+        of_job = dict(zip(("JOB", "ENDED", "FAILED"), ids, strict=True))
         fields = {name: of_job.get(text, text) if isinstance(text, str) else text for name, text in fields.items()}
         path = path.replace("{id}", of_job["JOB"])
         if method == "GET":

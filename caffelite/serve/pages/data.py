@@ -16,7 +16,7 @@ from ...errors import CaffeliteError
 from ...roots import Outside
 from ...runs.queue.job import new_id
 from .. import catalog, nets, page, uploads, work
-from ..projects import check_name
+from ..projects import check_name, taken_names
 from ..samples import OpenSet, OpenSets, layer_source, parsed_layer, png_of, sample_label
 from .try_model import data_url
 
@@ -34,14 +34,15 @@ def data_sets(request: Request) -> Response:
     """The data sets below the roots."""
     config = page.config_of(request)
     rows = [{"path": one.address, "kind": one.kind, "changed": one.changed} for one in catalog.data_sets(config)]
-    return page.render(request, "data.html", {"sets": rows}, only_html={"roots": config.root_names()})
+    html = {"roots": config.root_names(), "taken": taken_names(config)}
+    return page.render(request, "data.html", {"sets": rows}, only_html=html)
 
 
 def data_set(request: Request) -> Response:
     """One set. Query: path; label, start: of the gallery; audit: the file of an audit; net, number: of the preview."""
     config, query = page.config_of(request), request.query_params
     text = query.get("path", "")
-    opened = _open(request, text)
+    opened = open_set(request, text)
     labels = opened.labels()
     values: dict[str, Any] = {
         "set": text,
@@ -62,7 +63,7 @@ def data_set(request: Request) -> Response:
 
 def samples(request: Request) -> Response:
     """Samples of a set: number, label, address of the image. Query: path, start, count, label."""
-    opened = _open(request, request.query_params.get("path", ""))
+    opened = open_set(request, request.query_params.get("path", ""))
     return page.render(request, "data_set.html", _samples(request, opened, None))
 
 
@@ -70,7 +71,7 @@ def image(request: Request) -> Response:
     """A stored image as PNG. Query: path, or report (a folder of a test report), and number."""
     query = request.query_params
     number = page.number(query.get("number"), "number", 0, 1 << 60, 0)
-    opened = of_report(request, query["report"]) if "report" in query else _open(request, query.get("path", ""))
+    opened = of_report(request, query["report"]) if "report" in query else open_set(request, query.get("path", ""))
     [(pixels, _)] = opened.read([number])
     return Response(png_of(pixels), media_type="image/png", headers={"Cache-Control": "private, max-age=300"})
 
@@ -114,7 +115,7 @@ def audit(request: Request, fields: page.Fields) -> Response:
     sets = [text, *([other] if other else [])]
     files = [str(config.resolve(each)) for each in sets]
     for each in sets:
-        _open(request, each).hold()
+        open_set(request, each).hold()
     command = ["dataset", "info", *files, "--near", "--out", str(report)]
     here = Path.cwd() if any(Path.cwd().is_relative_to(each) for each in config.roots) else root
     _, values = work.queued(config, path, command, report, directory=here)
@@ -134,7 +135,7 @@ def of_report(request: Request, text: str) -> OpenSet:
     return sets.of_layer(config, spec, source)
 
 
-def _open(request: Request, text: str) -> OpenSet:
+def open_set(request: Request, text: str) -> OpenSet:
     if not text:
         raise CaffeliteError("no data set is named", expected="path in the query")
     config = page.config_of(request)
@@ -165,12 +166,25 @@ def _samples(request: Request, opened: OpenSet, labels: np.ndarray | None) -> di
         indices = chosen[start : start + count].tolist()
     else:
         indices = list(range(start, min(start + count, total)))
-    rows = []
-    for index, (_, value) in zip(indices, opened.read(indices), strict=True):
-        name = sample_label(opened, value)
-        address = f"/data/image?{urlencode({'path': query.get('path', ''), 'number': index})}"
-        rows.append({"number": index, "label": name, "image": address})
+    path = query.get("path", "")
+    rows = [
+        {"number": index, **shown, "image": page.address("/data/image", path=path, number=str(index))}
+        for index, shown in zip(indices, _labels(opened, indices), strict=True)
+    ]
     return {"label": label, "start": start, "shown_total": total, "samples": rows, "total": opened.samples.length}
+
+
+def _labels(opened: OpenSet, indices: list[int]) -> list[dict[str, str]]:
+    """The class of each sample, and why it cannot be read, empty where it can be."""
+    try:
+        return [{"label": sample_label(opened, value), "unreadable": ""} for _, value in opened.read(indices)]
+    except Outside:
+        raise
+    except CaffeliteError as error:
+        if len(indices) < 2:
+            return [{"label": "", "unreadable": str(error)}]
+        half = len(indices) // 2
+        return [*_labels(opened, indices[:half]), *_labels(opened, indices[half:])]
 
 
 def _audit(config: Any, text: str, chosen: str) -> dict[str, Any] | None:

@@ -23,12 +23,13 @@ from ...runs.queue.job import ANY, FREE, Job
 from ...runs.queue.local import Slots
 from ...scaffold.presets import PRESETS
 from ...training.checkpoint import snapshot
-from .. import catalog, drafts, page, projects
+from .. import catalog, drafts, page, projects, work
 from ..config import ServeConfig
 from ..drafts import Draft
 from .queue import row
 
 SETTINGS = ("base_lr", "momentum", "weight_decay", "max_iter", "max_epoch")
+SKIP = "-skip"  # in what `caffelite new` prints where it can leave files out
 LARGEST = 2 << 20  # bytes of a prototxt that the editor opens
 AT_ONCE, MOST_WAITING = 2, 8  # drafts that are inspected at a time, and those with them that wait
 
@@ -45,6 +46,7 @@ def new(request: Request) -> Response:
         "solvers": _solvers(config),
         "roots": config.root_names(),
         "downloads": config.allow_download,
+        "taken": projects.taken_names(config),
         "picked": request.query_params.get("data", ""),
     }
     return page.render(request, "new.html", values)
@@ -71,6 +73,21 @@ def prepare(request: Request, fields: page.Fields) -> Response:
     return page.done(request, where, {"solver": name, "jobs": [row(config, each) for each in jobs]})
 
 
+def skip(request: Request, fields: page.Fields) -> Response:
+    """Adds the job that makes a project once more, without the files that are no readable pictures. Fields: solver, of
+    the project; job. Errors: the job makes no project, or has not failed."""
+    config = page.config_of(request)
+    solver, root = _solver(config, page.text_field(fields, "solver"))
+    failed = _job(config, root, page.text_field(fields, "job"))
+    if not failed or failed.command[:1] != ("new",) or failed.state in job.PENDING:
+        raise CaffeliteError("this job made no project that failed", remedy="begin again")
+    words = [*failed.command, *(["--skip"] if "--skip" not in failed.command else [])]
+    added = edit.add(root, words, working_directory=root, priority=1, bounds=config.bounds)
+    name = config.address(solver)
+    values = {"solver": name, "jobs": [row(config, added)]}
+    return page.done(request, f"/new/edit?solver={quote(name)}&job={quote(added.id)}", values)
+
+
 def edit_page(request: Request) -> Response:
     """The editor of a solver and its net; while a job makes them, its progress."""
     config = page.config_of(request)
@@ -80,7 +97,10 @@ def edit_page(request: Request) -> Response:
     if making and making.state != job.FINISHED:
         before = [each for each in map(lambda id: _job(config, root, id), making.after) if each]
         shown = next((each for each in [*before, making] if each.state != job.FINISHED), making)
-        values |= {"job": row(config, shown), "failed": making.state not in job.PENDING}
+        failed = making.state not in job.PENDING
+        output = work.tail(shown.log)[-4000:] if failed else ""
+        values |= {"job": row(config, shown), "failed": failed, "output": output}
+        values["skippable"] = failed and shown.kind == "new" and SKIP in output
         return page.render(request, "making.html", values)
     text = _read(solver)
     net = drafts.net_path(config, solver, text, root)
@@ -214,6 +234,7 @@ ROUTES = [
     *page.routes("/new", new),
     *page.routes("/new/edit", edit_page),
     page.action("/new/prepare", prepare),
+    page.action("/new/skip", skip),
     page.action("/new/check", check),
     page.action("/new/start", start),
 ]

@@ -1,8 +1,11 @@
 // The form of a new run: shows the fields that the choice of data and net needs, and the command that does the same.
 
+import { allowed, free } from "./names.js";
+
 const form = document.getElementById("new");
 const problem = document.getElementById("problem");
 const name = document.getElementById("name");
+const taken = JSON.parse(form.dataset.taken);
 let named = false;
 
 function data() {
@@ -28,6 +31,7 @@ function command() {
     const field = form.elements[option];
     if (field.value && !field.disabled) words.push(`-${option}`, quote(field.value));
   }
+  if (kind === "images" && form.elements.skip.checked) words.push("-skip");
   document.getElementById("command").textContent = words.join(" ");
 }
 
@@ -46,7 +50,7 @@ function show() {
   if (!named) {
     const source = kind === "images" ? form.querySelector("#source").value : form.querySelector("#database").value;
     const base = kind === "images" || kind === "database" ? source.split("/").pop().replace(/_train_lmdb$/, "") : kind;
-    name.value = base.replace(/[^A-Za-z0-9_.-]/g, "_");
+    name.value = base ? free(allowed(base), taken) : "";
   }
   command();
 }

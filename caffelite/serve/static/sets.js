@@ -1,0 +1,7 @@
+// The page of data sets: after an upload, the page of the new set.
+
+import { Upload } from "./upload.js";
+
+new Upload(document.getElementById("upload"), {
+  sent: ({ path, others }) => location.assign(`/data/set?${new URLSearchParams({ path, left_out: others })}`),
+});

@@ -1,0 +1,106 @@
+"""The guided way in Chromium: from an empty folder to a model, with few clicks, at each width."""
+
+import base64
+
+import cv2
+import numpy as np
+import pytest
+from browsing import Server, opened, until
+
+pytestmark = pytest.mark.browser
+
+# Drops folders on an element: a file system of a page cannot be written, so that the entries are stated.
+DROP = """(target, files) => {
+  const below = (folder) => {
+    const inside = files.filter(([n]) => n.startsWith(folder)).map(([n]) => n.slice(folder.length));
+    const names = [...new Set(inside.map((n) => n.split("/")[0]))];
+    return names.map((name) => {
+      const file = files.find(([n]) => n === folder + name);
+      if (!file) {
+        let left = below(`${folder}${name}/`);
+        return { name, isFile: false, createReader: () => ({ readEntries: (done) => done(left.splice(0, 3)) }) };
+      }
+      const bytes = Uint8Array.from(atob(file[1]), (c) => c.charCodeAt(0));
+      return { name, isFile: true, file: (done) => done(new File([bytes], name)) };
+    });
+  };
+  const event = new Event("drop", { bubbles: true, cancelable: true });
+  event.dataTransfer = { items: below("").map((entry) => ({ webkitGetAsEntry: () => entry })) };
+  target.dispatchEvent(event);
+}"""
+
+
+def shapes(count):
+    """Pictures of two classes, and a file that is none: [name, base64]."""
+    rng, files = np.random.default_rng(3), [["My Pets/cat/broken.png", base64.b64encode(b"\x89PNG broken").decode()]]
+    for name in ("Vögel groß", "cat"):
+        for i in range(count):
+            image = rng.integers(150, 255, (32, 32, 3), np.uint8)
+            x, y = (int(value) for value in rng.integers(10, 22, 2))
+            draw = cv2.circle if name == "cat" else cv2.drawMarker
+            draw(image, (x, y), *((8, (20, 20, 20), -1) if name == "cat" else ((20, 20, 20), 0, 16, 5)))
+            files.append([f"My Pets/{name}/{i}.png", base64.b64encode(cv2.imencode(".png", image)[1]).decode()])
+    return files
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("root"), "-gpu", "none") as actual:
+        yield actual
+
+
+def test_a_drop_and_a_click_train_from_an_empty_folder(browser, server):
+    with opened(browser, server, "/") as page:
+        page.evaluate(
+            "window.addEventListener('click', () => sessionStorage.clicks = 1 + Number(sessionStorage.clicks ?? 0))"
+        )
+        page.locator("#drop-pictures").evaluate(DROP, shapes(20))
+        page.wait_for_selector("#staged img")
+        page.wait_for_url("**/start?solver=*")
+        assert "Vögel groß 20" in page.inner_text("main") and "cat 21" in page.inner_text("main")
+        page.wait_for_selector("#preview img:nth-of-type(4)", timeout=120_000)
+        assert "Training takes about" in page.inner_text("#making")
+        assert "1 file is no readable picture" in page.inner_text("#making")
+        page.click("#train")
+        page.wait_for_url("**/run?folder=*")
+        until(page, "window.caffelite?.series.count > 0")
+        assert page.evaluate("Number(sessionStorage.clicks ?? 0)") <= 3
+
+
+def test_one_class_waits_for_another_and_the_name_is_free(browser, server):
+    (server.root / "birds").mkdir()
+    with opened(browser, server, "/start") as page:
+        assert not page.is_visible("#upload-details")
+        page.locator("#drop-pictures").evaluate(DROP, [[f"birds/crow/{i}.png", ""] for i in range(2)])
+        until(page, "document.querySelector('#upload-message').textContent.includes('another class')")
+        assert page.input_value("[name=name]") == "birds_2" and "crow 2" in page.inner_text("#staged")
+
+
+def test_a_project_that_cannot_be_made_goes_on(browser, server):
+    """The badge and the reason are those of the job, and the file that ends it is left out by a button."""
+    for name in ("cat", "dog"):
+        (server.root / "few" / name).mkdir(parents=True)
+        for i in range(6):
+            image = cv2.imencode(".png", np.full((32, 32, 3), 40 * i, np.uint8))[1].tobytes()
+            (server.root / "few" / name / f"{i}.png").write_bytes(image[:30] if name == "dog" and i == 5 else image)
+    (server.root / "few model").mkdir()
+    with opened(browser, server, "/new?data=few") as page:
+        assert page.input_value("#name") == "few_2"
+        page.locator("[name=skip]").uncheck()
+        page.click("#prepare")
+        page.wait_for_selector(".state[data-state=failed]", timeout=120_000)
+        assert "few/dog/5.png" in page.inner_text("#making")
+        page.click("text=Leave these files out and go on")
+        page.wait_for_selector("#start:not([disabled])", timeout=120_000)
+
+
+@pytest.mark.parametrize("path", ["/start", "/runs", "/new", "/queue", "/data", "/models", "/try"])
+def test_pages_of_an_empty_folder_fit_a_phone(browser, tmp_path_factory, path):
+    """No page is wider than the screen, and no button lies outside of it."""
+    with (
+        Server(tmp_path_factory.mktemp("empty"), "-gpu", "none", "-cpu_slots", "0") as server,
+        opened(browser, server, path, viewport={"width": 390, "height": 800}) as page,
+    ):
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        ends = "every => every.map(one => one.getBoundingClientRect().right).filter(right => right > 390)"
+        assert page.locator("main button, main .button").evaluate_all(ends) == []
