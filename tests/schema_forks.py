@@ -48,6 +48,7 @@ NetParameter: bn_stats_batch_size checksum deploy_param run
 DeployParameter: answer
 SolverParameter: best_lowest best_score div_factor early_stop ema_decay final_div_factor max_epoch more_device_id
   pct_start snapshot_epoch snapshot_keep step_epoch swa_start test_epoch
+ParamSpec: param_propagate_down
 SolverState: checksum model_digest resume run
 LayerParameter: blobs_lr convolution3d_param cos_data_param fork insanity_param lstm_param padding_param placement
   pooling3d_param reverse_param scalar_param squeeze_param transpose_param weight_decay

@@ -70,7 +70,10 @@ def _unknown_types(every: list) -> str:
         return ""
     names = ", ".join(f"{_shown(kind)} ({_many(count, 'layer')})" for kind, count in counts.items())
     start = f"caffelite new layer {quoted(_shown(next(iter(counts))))}"
-    return f"no type here: {names}. Each can be a Python file of yours; to start one: {start}"
+    return (
+        f"no type here: {names}. With the sources of the Caffe that has them: -fork DIR. Else each can be a Python "
+        f"file of yours; to start one: {start}"
+    )
 
 
 def _many(count: int, word: str) -> str:

@@ -36,6 +36,43 @@ def softplus(xp: ModuleType, z: Any) -> Any:
 
 
 @register_variant(lambda spec: len(spec.bottom) == 3)
+class WeightedSigmoidCrossEntropyLoss(ArrayLayer):
+    """loss = -Σ w (t log σ(x) + (1 - t) log(1 - σ(x))) / Σ w: x, targets t and weights w of one size, (N, ...).
+    Selected by a third bottom.
+
+    Where Σ w is 0 the loss is 0; the fork leaves that of the pass before. loss_param has no effect, as there. Errors:
+    bottoms of different sizes. Source: Dai et al. 2016 (MNC), as in daijifeng001/caffe-mnc
+    src/caffe/layers/sigmoid_cross_entropy_loss_layer.cpp.
+    """
+
+    type = "SigmoidCrossEntropyLoss"
+    bottoms = (3, 3)
+    loss = True
+    constant_bottoms = frozenset({1, 2})
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        for i in (1, 2):
+            require.same_count(self, bottoms, 0, i)
+        return [()]
+
+    @staticmethod
+    def _read(xp: ModuleType, x: tuple) -> tuple:
+        """Scores, targets, and weights over their sum."""
+        scores, targets, weights = (blob.reshape(-1) for blob in x)
+        total = weights.sum()
+        return scores, targets, weights / xp.where(total > 0, total, 1)
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        scores, targets, weights = self._read(xp, x)
+        return (weights * (softplus(xp, scores) - scores * targets)).sum()
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        scores, targets, weights = self._read(xp, x)
+        slope = weights * (xp.exp(-softplus(xp, -scores)) - targets) * dy[0]
+        return slope.reshape(x[0].shape), None, None
+
+
+@register_variant(lambda spec: len(spec.bottom) == 3)
 class WeightedEuclideanLoss(ArrayLayer):
     """loss = Σ (w (a - b))² / 2N: a, b and weights w of one size, (N, ...). Selected by a third bottom.
 

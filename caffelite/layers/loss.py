@@ -125,9 +125,8 @@ class Loss(SharesSamples, Layer):
 
     def share(self, shares: SampleShares) -> None:
         super().share(shares)
-        self.requires_host |= self.settles
+        self.requires_host |= self.settles()
 
-    @property
     def settles(self) -> bool:
         return self.couples_samples and self.normalization() not in (LOSS.NONE, LOSS.PRE_FIXED)
 

@@ -287,7 +287,9 @@ class _Builder:
                     self.by_param_name[spec.name] = owner
             else:
                 self._share(self.parameters[owner], node, i, spec, at)
-            node.params.append(ParameterRef(owner, (spec.lr_mult if spec.HasField("lr_mult") else 1.0) != 0))
+            down = spec.HasField("param_propagate_down")
+            wanted = spec.param_propagate_down if down else spec.lr_mult != 0
+            node.params.append(ParameterRef(owner, wanted))
 
     def _share(self, first: Parameter, node: Node, index: int, spec: pb.ParamSpec, at: Locator) -> None:
         mine, theirs = node.layer.param_blobs[index].shape, first.blob.shape
@@ -319,6 +321,7 @@ def _frozen(layer: Layer, spec: pb.ParamSpec, ignores_rate: bool, at: Locator) -
     frozen = pb.ParamSpec()
     frozen.CopyFrom(spec)
     frozen.lr_mult = 0
+    frozen.ClearField("param_propagate_down")
     return frozen
 
 

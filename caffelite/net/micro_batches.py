@@ -7,7 +7,7 @@ from .nodes import Graph, Node
 def settles(node: Node) -> bool:
     """Whether a layer counts in the batch, so that the forward passes of all micro-batches come before a backward
     pass."""
-    return node.backward and isinstance(node.layer, SharesSamples) and node.layer.settles
+    return node.backward and isinstance(node.layer, SharesSamples) and node.layer.settles()
 
 
 def settling(graph: Graph) -> dict[Node, SharesSamples]:

@@ -180,7 +180,6 @@ _FIELDS = {
     "a Caffe of 2014": {"NetParameter": "version"},
     "another Caffe": {
         "LayerParameter": "convolution_mask_param",
-        "ParamSpec": "param_propagate_down=true",
     },
 }
 
@@ -317,16 +316,18 @@ def unsupported(message: str, field: str) -> str:
     return f'"{field}" in {message} is of {" and ".join(fields(message)[field])} and not supported'
 
 
+# Of fields of layers that need the fork's code
+OWN_CODE = "to run the fork's own layer, give the folder of its sources: -fork DIR"
+
 # What else does what a field of a fork does
 _REMEDIES = {
-    "param_propagate_down": "write lr_mult: 0 and decay_mult: 0 in its place",
     "max_rotation_angle": "write perturb_param { max_rotate_degree: ... }, which keeps the size of the image",
     "contrast_brightness_adjustment": "write distort_param with brightness_prob and contrast_prob",
     **dict.fromkeys(
         ("min_side", "min_side_min", "min_side_max"), "write img_rand_resize_lower and img_rand_resize_upper"
     ),
-    "normalize_type": "write a Normalize with this normalize_param, and a MultinomialLogisticLoss behind it",
-    "convolution_mask_param": "write the masked weights as zeros into the caffemodel, and remove it",
+    "normalize_type": OWN_CODE,
+    "convolution_mask_param": OWN_CODE,
 }
 
 

@@ -315,7 +315,8 @@ def test_check_reports_an_unknown_type_once(folder, call):
         'strange.prototxt:2:1: mistake: unknown field "strange" in NetParameter',
         'strange.prototxt:5:52: mistake: unknown field "deform" in ConvolutionParameter',
     ]
-    help_ = "no type here: NoSuch (2 layers), Other (1 layer). Each can be a Python file of yours; to start one:"
+    help_ = "no type here: NoSuch (2 layers), Other (1 layer). With the sources of the Caffe that has them: -fork DIR. "
+    help_ += "Else each can be a Python file of yours; to start one:"
     layers = "".join(f'layer {{ type: "{kind}" }}\n' for kind in ("NoSuch", "Other", "NoSuch", "Pooing"))
     (folder / "strange.prototxt").write_text(layers)
     assert call("check", "strange.prototxt").out.splitlines()[-2] == f"{help_} caffelite new layer NoSuch"

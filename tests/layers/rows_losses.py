@@ -117,6 +117,13 @@ ROWS = [
         SHARES,
         constant=(1,),
     ),
+    Row(
+        "SigmoidCrossEntropyLoss weights",
+        "",
+        lambda x, t, w: (w * (np.log1p(np.exp(-abs(x))) + np.maximum(x, 0) - x * t)).sum() / w.sum(),
+        [*SHARES, (BATCH, share)],
+        constant=(1, 2),
+    ),
     Row("EuclideanLoss", "", lambda a, b: ((a - b) ** 2).sum() / 2 / len(a), [IMAGE, IMAGE]),
     Row("Accuracy", "", accuracy(), [((9, 3), distinct), ((9,), labels(3))], tops=2),
     Row(

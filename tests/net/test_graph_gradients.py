@@ -34,6 +34,13 @@ def test_where_backward_runs(case):
     assert flags(build(DATA + text)) == expected
 
 
+def test_param_propagate_down_decides_who_gets_gradients():
+    given = "param { lr_mult: 0 param_propagate_down: true } param { param_propagate_down: false }"
+    graph = build(DATA + ip("a", "data", "x", given) + B + LOSS)
+    assert [p.wanted for p in node(graph, "a").params] == [True, False]
+    assert [p.lr_mult for p in graph.parameters[:2]] == [0, None], "weight_decay still acts where lr_mult is 1"
+
+
 def test_frozen_parameters_are_not_wanted():
     graph = build(DATA + NETS["not in frozen layers below"][0])
     assert [p.wanted for p in node(graph, "a").params] == [False, False]

@@ -90,7 +90,6 @@ CHANGES = {
     "ConvolutionParameter": ("fusion_type: SUM_FUSION", "fusion_type: NONE_FUSION"),
     "DropoutParameter": ("sqrt_scale: true", "sqrt_scale: false random_seed: 7"),
     "BatchNormParameter": ("update_global_stats: true", "update_global_stats: false engine: MKLDNN"),
-    "ParamSpec": ("param_propagate_down: false", "param_propagate_down: true"),
 }
 
 

@@ -68,7 +68,6 @@ class CenterLoss(LossScaled, Loss):
     def can_share(self) -> bool:
         return True
 
-    @property
     def settles(self) -> bool:
         return True
 

@@ -6,6 +6,7 @@ happynear/caffe-windows, foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
 
 from ... import caffelite_pb2 as pb
 from ...prototxt.families import Changes, unchanged
+from ...prototxt.forks import OWN_CODE
 
 FIELDS = {
     "Synopsys Caffe": {"BNParameter": "icnet=false"},
@@ -16,7 +17,7 @@ FIELDS = {
     "caffe-windows": {"BNParameter": "engine=DEFAULT"},
     "another Caffe": {"InterpParameter": "is_seglabel=false"},
 }
-REMEDIES = {"is_seglabel": "resize labels by a layer ResizeNearestNeighbor"}
+REMEDIES = {"is_seglabel": f"resize labels by a layer ResizeNearestNeighbor; {OWN_CODE}"}
 STEREO = frozenset(("HoleConvolution", "Correlation1D"))  # SegStereo's own types
 OF_OTHERS = "slope_filler", "bias_filler", "momentum", "eps", "bn_mode", "use_history_in_test"
 

@@ -130,7 +130,6 @@ class MultiBoxLoss(Loss):
     def can_share(self) -> bool:
         return True
 
-    @property
     def settles(self) -> bool:
         return self.fixed is None
 

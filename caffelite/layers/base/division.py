@@ -61,7 +61,6 @@ class SharesSamples:
 
     shares: SharedCount | None = None
 
-    @property
     def settles(self) -> bool:
         """Whether it counts in the batch, so that micro-batches go backward after the forward passes of all."""
         raise NotImplementedError

@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from ...errors import CaffeliteError
 from ...prototxt import say_once
+from ...prototxt.families import python_layers
 from .feeding import is_input
 from .fields_read import names_read, of_this_package
 from .layer import REGISTRY, Layer
@@ -28,6 +29,8 @@ def without_effect(layer: Layer) -> Iterator[CaffeliteError]:
     read = names_read(kind)
     for name, value in messages:
         if name == layer.field or is_input(spec) and name == "transform_param":  # which deploy nets read
+            continue
+        if name == "python_param" and (value.module, value.layer) in python_layers():  # which this layer replaces
             continue
         if name not in read:
             yield layer.error(f"does not read {name}", name, outer=True, remedy=_place(layer, name, value, read))
