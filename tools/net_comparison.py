@@ -21,6 +21,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices import algorithms
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.errors import CaffeliteError
+from caffelite.fork.option import Fork
 from caffelite.layers.base.state import carried
 from caffelite.net import graph
 from caffelite.net.graph import Graph, Node
@@ -293,10 +294,11 @@ class Unfit(Exception):
         self.layer = layer
 
 
-def random_net(seed: int) -> RandomNet:
-    """The net of a seed, without layers whose values are not finite, or large, or whose data are invalid."""
+def random_net(seed: int, fork: Fork | None = None) -> RandomNet:
+    """The net of a seed, without layers whose values are not finite, or large, or whose data are invalid. fork: whose
+    types and fields alone it has."""
     for attempt in itertools.count():
-        found = _tamed(Drawing(seed, attempt).draw())
+        found = _tamed(Drawing(seed, attempt, fork).draw())
         if any(layer.type != "Input" for layer in found.message.layer):
             return found
     raise AssertionError

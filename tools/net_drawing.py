@@ -14,6 +14,7 @@ from net_contracts import Contract, Draw, bits, contracts, normal
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError, Locator, Where
+from caffelite.fork.option import Fork
 from caffelite.layers import REGISTRY, Layer, Shape, create
 from caffelite.layers.base.division import OutputDivision
 from caffelite.layers.base.fillers import FILLERS
@@ -116,9 +117,11 @@ class Found(Locator):
 
 
 class Drawing:
-    """Draws one net, layer by layer; a layer that its type refuses is drawn again."""
+    """Draws one net, layer by layer; a layer that its type refuses is drawn again. fork: whose types and fields alone
+    the net has."""
 
-    def __init__(self, seed: int, attempt: int = 0):
+    def __init__(self, seed: int, attempt: int = 0, fork: Fork | None = None):
+        self.fork = fork
         self.rng = random.Random(f"{seed} {attempt}")
         self.net = RandomNet(seed)
         self.shapes: dict[str, Shape] = {}  # of the blobs that later layers may read
@@ -129,11 +132,12 @@ class Drawing:
         rng = self.rng
         self.add_input(Bottom("data", self.image))
         self.shapes["data"] = self.image
-        kinds = [kind for kind, cls in DRAWN.items() if not cls.loss]
+        drawn = {kind: cls for kind, cls in DRAWN.items() if self.fork is None or self.fork.source_name(kind)}
+        kinds = [kind for kind, cls in drawn.items() if not cls.loss]
         weights = [_weight(DRAWN[kind]) for kind in kinds]
         for i in range(rng.randint(2, 9)):
             any(self.add(kind, f"l{i}") for kind in rng.choices(kinds, weights, k=4))
-        losses = [kind for kind, cls in DRAWN.items() if cls.loss]
+        losses = [kind for kind, cls in drawn.items() if cls.loss]
         for i in range(rng.randint(1, 3)):
             any(self.add(kind, f"loss{i}") for kind in [*rng.choices(losses, k=4), "EuclideanLoss"])
         self.net.message.force_backward = rng.random() < 0.2
@@ -270,7 +274,7 @@ class Drawing:
 
     def draw_field(self, message: Message, item: FieldDescriptor, likely: float) -> None:
         """Sets a field by its kind; texts, which name files and types, stay unset."""
-        if item.type == FieldDescriptor.TYPE_STRING or item.name == "engine":
+        if item.type == FieldDescriptor.TYPE_STRING or item.name == "engine" or not self.has(message, item):
             return
         if item.message_type:
             child = getattr(message, item.name)
@@ -280,6 +284,15 @@ class Drawing:
             getattr(message, item.name).extend(self.draw_number(item) for _ in range(count))
         else:
             setattr(message, item.name, self.draw_number(item))
+
+    def has(self, message: Message, item: FieldDescriptor) -> bool:
+        """Whether the fork has the field, with all of its values."""
+        if self.fork is None:
+            return True
+        name = self.fork.schema.name_there(message.DESCRIPTOR.name)
+        theirs = self.fork.schema.message_class(name).DESCRIPTOR.fields_by_name.get(item.name) if name else None
+        values = item.enum_type.values_by_name.keys() if item.enum_type else set()
+        return theirs is not None and values <= (theirs.enum_type.values_by_name.keys() if theirs.enum_type else set())
 
     def draw_number(self, item: FieldDescriptor) -> float:
         if item.type == FieldDescriptor.TYPE_BOOL:

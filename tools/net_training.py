@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from google.protobuf import text_format
+from google.protobuf.message import EncodeError
 from net_comparison import Arrays, Move, Run, build, same
 from net_drawing import RandomNet
 
@@ -143,8 +144,8 @@ def beside_fork(random: RandomNet, fork: Fork) -> list[LayerComparison] | None:
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         (at / "net.prototxt").write_text(text_format.MessageToString(net.message))
-        (at / "init.caffemodel").write_bytes(weights.encode_net(net.message, values(random, 0)))
         try:
+            (at / "init.caffemodel").write_bytes(weights.encode_net(net.message, values(random, 0)))
             return compare_net(fork, str(at / "net.prototxt"), str(at / "init.caffemodel"), pb.TRAIN).layers
-        except CaffeliteError:
+        except (CaffeliteError, EncodeError):  # the latter: a field that the fork requires
             return None

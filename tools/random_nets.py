@@ -263,7 +263,7 @@ class Campaign:
                 said.add(found)
                 self.failures.append((seed, name, found))
 
-        random = tried("drawing", lambda: random_net(seed))
+        random = tried("drawing", lambda: random_net(seed, self.fork))
         if isinstance(random, RandomNet):
             self.types.update({layer.type for layer in random.message.layer})
             for name, check in self.checks(random).items():

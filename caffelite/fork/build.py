@@ -162,7 +162,8 @@ class Build:
         yield "caffe/proto/caffe.pb.h", header
         yield "caffe/proto/caffe.pb.cc", code
         headers = {path.name: path for path in self.tree.files if path.suffix in (".hpp", ".h", ".cuh")}
-        yield "caffe/proto/caffe_pretty_print.pb.h", '#include "caffe/proto/caffe.pb.h"\n'
+        pretty = '#include "caffe/proto/caffe.pb.h"\nnamespace caffe { class NetParameterPrettyPrint; }\n'
+        yield "caffe/proto/caffe_pretty_print.pb.h", pretty
         texts = [*self.tree.files.values(), *(path.read_text() for path in sorted(CORE.rglob("*.?pp")))]
         for name in sorted({name for text in texts for name in re.findall(r'#\s*include\s*[<"]([^>"]+)[>"]', text)}):
             shim = next((shim for start, shim in SHIMS if name.startswith(start)), None)
@@ -286,11 +287,13 @@ class Build:
     def net_library(self, types: Sequence[str], solver: str | None) -> Path:
         """The shared library with these types, the fork's Net, and its solver of this name. Errors: as of ``library``;
         the fork has no Net."""
+        files = [path for path, text in self.tree.files.items() if f"REGISTER_SOLVER_CLASS({solver})" in text]
         for name in ("Net", *([] if solver is None else ["Solver"])):
-            if not self.tree.defining(name):
+            defining = [path for path in self.tree.defining(name) if path.suffix != ".cu"]
+            if not defining:
                 what = f"{self.tree.path} has no source of caffe::{name}"
                 raise CaffeliteError(what, remedy="compare its layers: -compare -types")
-        files = [path for path, text in self.tree.files.items() if f"REGISTER_SOLVER_CLASS({solver})" in text]
+            files += defining
         return self._library(types, self.closure([self._known(name) for name in types], "net.cpp", files))
 
     def _library(self, types: Sequence[str], objects: dict[Path, Path]) -> Path:

@@ -273,6 +273,7 @@ class Server:
     def __init__(self) -> None:
         self.libraries: dict[str, Library] = {}
         self.layers: dict[int, NativeLayer | NativeNet] = {}
+        self.folder = ""  # the current one, which may be gone
         self._next = 0
 
     def create(self, kind: Callable, library: str, *arguments: Any) -> int:
@@ -283,8 +284,9 @@ class Server:
         return self._next
 
     def answer(self, method: str, number: int, folder: str, arguments: tuple) -> Any:
-        if os.getcwd() != folder:
+        if self.folder != folder:
             os.chdir(folder)
+            self.folder = folder
         if method in ("create", "create_net"):
             return self.create(NativeLayer if method == "create" else NativeNet, *arguments)
         call: Callable = getattr(self.layers[number], method)

@@ -1,11 +1,13 @@
 """Commands with -fork: the record of a run, resuming, reproducing, comparing; and who may not run a fork's code."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from forks import make
 from caffelite.cli import caffelite
 from caffelite.errors import CaffeliteError
 from caffelite.fork import build, option
+from caffelite.fork.worker import Server
 from caffelite.runs import control, registry, reproduce
 from caffelite.runs.limits import Bounds, refuse_command
 from caffelite.weights import read_model
@@ -193,6 +196,16 @@ def test_on_a_gpu_the_log_says_once_what_runs_through_the_host(folder, own_fork)
         assert said == ['"bend"'] * len(gpu)
         ends.append(read_model("s_iter_4.caffemodel")["ip"][0])
     np.testing.assert_allclose(*ends, rtol=1e-5)
+
+
+def test_a_folder_that_is_gone_does_not_stop_the_next_net(tmp_path, monkeypatch):
+    server = Server()
+    server.layers[1] = SimpleNamespace(where=os.getcwd)
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        (folder := tmp_path / name).mkdir()
+        assert server.answer("where", 1, str(folder), ()) == str(folder)
+        folder.rmdir()
 
 
 # who may not
