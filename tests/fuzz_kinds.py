@@ -12,6 +12,7 @@ import fuzz_mutants as mutants
 import h5py
 import lmdb
 import numpy as np
+from onnx_import.onnx_nets import node, write as write_onnx
 
 from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.data import open_source
@@ -22,6 +23,7 @@ from caffelite.data.transforms import read_mean
 from caffelite.data.writers import write_lmdb, write_records
 from caffelite.deploy.hierarchy import Hierarchy
 from caffelite.errors import NOWHERE
+from caffelite.onnx_import import convert
 from caffelite.runs import history
 from caffelite.training.checkpoint import snapshot
 
@@ -220,7 +222,27 @@ _IMAGE_GT_DATA = _source(
     "ImageGtData",
     'image_gt_data_param { source: "boxes.txt" batch_size: 2 field_w: 8 field_h: 8 downsample_rate: 4 } # %s\n',
 )
+
+
+def _onnx() -> None:
+    """Convolution, normalization, pooling, a gate, a product with a matrix: with shapes that constants decide."""
+    nodes = [
+        node("Conv", "x", "w", to="a", pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("BatchNormalization", "a", "s", "s", "s", "v", to="b"),
+        node("MaxPool", "b", to="c", kernel_shape=[2, 2], ceil_mode=1),
+        node("GlobalAveragePool", "c", to="g"),
+        node("Mul", "c", "g", to="d"),
+        node("Reshape", "d", "shape", to="e"),
+        node("Gemm", "e", "m", to="y"),
+    ]
+    s = np.ones(4, np.float32)
+    sizes = {"w": RNG.random((4, 3, 3, 3)), "m": RNG.random((64, 5))}
+    constants = {name: values.astype(np.float32) for name, values in sizes.items()}
+    write_onnx(Path("net.onnx"), nodes, {**constants, "s": s, "v": s, "shape": np.array([0, -1])}, (None, 3, 9, 9))
+
+
 KINDS = {
+    "onnx": Kind(_onnx, "net.onnx", mutants.message, lambda: convert(Path("net.onnx"), {}, None)),
     "lmdb": Kind(_lmdb, "db/data.mdb", mutants.lmdb, _survey_and_source),
     "datum": Kind(_datum, "datum", mutants.message, _use_datum),
     "leveldb": Kind(_leveldb, "db/*", mutants.binary, _LEVELDB_DATA),

@@ -59,6 +59,7 @@ ARROWS = {
     "visualize": LANGUAGE + "stored prototxt weights charts devices net deploy",
     "sweep": LANGUAGE + "spreadsheet stored prototxt charts layers parallel training inspection runs report",
     "export": LANGUAGE + "layers net data",
+    "onnx_import": LANGUAGE + "layers devices net export",
     "families": LANGUAGE + "prototxt weights devices detection layers net data",
     "extending": "errors devices layers data",
     "testing": LANGUAGE + "prototxt devices layers net",
@@ -69,7 +70,7 @@ ARROWS = {
     "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
     + "__version__ progress spreadsheet user_modules prototxt weights devices detection layers net fork parallel data "
-    "drawn training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
+    "drawn training inspection zoo runs deploy report visualize sweep export onnx_import selftest scaffold serve",
     "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
     "api": LANGUAGE + "user_modules prototxt devices layers net fork training zoo runs deploy pycaffe",
     "run": LANGUAGE + "progress prototxt training inspection runs report api",
@@ -110,7 +111,7 @@ EXTERNAL = {
     "submitit": ("runs/queue/slurm.py",),
     "wandb": ("runs/tracking.py",),
     "onnx": ("export/",),
-    "onnxruntime": ("export/",),
+    "onnxruntime": ("export/", "onnx_import/"),
     "starlette": ("serve/",),
     "uvicorn": ("serve/",),
     "jinja2": ("report/", "serve/"),
@@ -346,6 +347,10 @@ NAMES_OF_FAMILIES = {
         ("export/onnx.py", "export/onnx_weights.py", "layers/onnx.py", "layers/onnx_boxes.py"),
         "Mul is an operator of ONNX",
     ),
+    **{
+        f"onnx_import/{name}.py": "layers that operators of ONNX become"
+        for name in ("arithmetic", "images", "learned", "simplify")
+    },
     **dict.fromkeys(("data/layers/data.py", "data/opening.py", "data/transforms.py"), "a message names a type to use"),
     "layers/base/detection_base.py": "a base of types of two families",
     "prototxt/dialects.py": "the types of V1 are one closed enum",

@@ -316,6 +316,7 @@ DEPLOYED = (
     "A deploy net, as caffelite deploy writes it, the folder of one, or the name of a net that ships with weights."
 )
 model = _model(True, NET)
+model_of_weights = _model(False, f"{NET} Needed for weights alone; an ONNX file has its own net.")
 deploy_net = _model(True, DEPLOYED, (DEPLOY_NET, TRAIN_NET))
 
 

@@ -190,6 +190,8 @@ def _torch(data: bytes) -> Tensors:
     archive = zipfile.ZipFile(io.BytesIO(data))
     if sum(entry.file_size for entry in archive.infolist()) > len(data):  # stored, so none of them overlaps another
         raise _Refused("files that are compressed or overlap, which PyTorch never writes")
+    if any(name.endswith("/constants.pkl") or "/code/" in name for name in archive.namelist()):
+        raise _Refused("it is TorchScript, a program; save net.state_dict(), or export the net with torch.onnx.export")
     pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise _Refused("a zip file without one data.pkl")

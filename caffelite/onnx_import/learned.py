@@ -1,0 +1,162 @@
+"""Operators of matrices, of normalization and of sequences."""
+
+from typing import Any
+
+import numpy as np
+
+from .builder import Builder, Unsupported, translates
+from .images import weights
+from .reader import Operator
+
+
+@translates("Gemm")
+def gemm(b: Builder, op: Operator) -> list[str]:
+    if op.get("transA", 0):
+        raise Unsupported(op, "transA: it multiplies columns of samples", "transpose its input")
+    weight = b.constant(op, 1)
+    if weight is None:
+        return [_of_blobs(b, op)]
+    weight, bias = weights(b, op)
+    weight = (weight if op.get("transB", 0) else weight.T) * np.float32(op.get("alpha", 1.0))
+    if bias is not None:
+        if bias.ndim == 2 and bias.shape[0] > 1:
+            raise Unsupported(op, "a bias for each sample", "a bias of one row")
+        bias = np.broadcast_to(bias.reshape(-1), (len(weight),)) * np.float32(op.get("beta", 1.0))
+    return [_linear(b, b.x(op), weight, bias, 1)]
+
+
+def _linear(b: Builder, x: str, weight: np.ndarray, bias: np.ndarray | None, axis: int) -> str:
+    """weight: a row for each output."""
+    fields: dict[str, Any] = {"num_output": weight.shape[0]}
+    fields |= ({"axis": axis} if axis != 1 else {}) | ({"bias_term": False} if bias is None else {})
+    return b.add("InnerProduct", [x], [weight, *([] if bias is None else [bias])], inner_product_param=fields)
+
+
+def _of_blobs(b: Builder, op: Operator) -> str:
+    if op.get("alpha", 1.0) != 1 or len(op.inputs) > 2:
+        raise Unsupported(op, "factors or a bias of a product of two blobs", "use MatMul")
+    fields = {"num_output": b.shape(op.outputs[0])[1], "bias_term": False}
+    if not op.get("transB", 0):
+        fields["transpose"] = True
+    return b.add("InnerProduct", [b.x(op), b.x(op, 1)], inner_product_param=fields)
+
+
+@translates("MatMul", "Linear")
+def matmul(b: Builder, op: Operator) -> list[str]:
+    weight, rank = b.constant(op, 1), len(b.shape(op.inputs[0]))
+    if weight is not None and weight.ndim == 2 and op.inputs[0] in b.names:
+        bias = b.constant(op, 2)
+        bias = None if bias is None else bias.reshape(-1)
+        return [_linear(b, b.x(op), weight.T, bias, rank - 1)]
+    if weight is not None or op.inputs[0] not in b.names:
+        raise Unsupported(
+            op, "a product with a constant of several matrices", "a product with one matrix, on the right"
+        )
+    return [b.add("MatMul", [b.x(op), b.x(op, 1)])]
+
+
+@translates("BatchNormalization")
+def batch_norm(b: Builder, op: Operator) -> list[str]:
+    arrays = [array for i in range(1, 5) if (array := b.constant(op, i)) is not None]
+    if len(arrays) < 4:
+        raise Unsupported(op, "its parameters are computed in the net")
+    scale, bias, mean, variance = arrays
+    momentum = float(op.get("momentum", 0.9))
+    momentum = momentum if 0 < momentum < 1 else 0.9
+    # With this factor Caffe's sums go on as PyTorch's averages do.
+    factor = np.float32(1 / (1 - momentum))
+    fields = {"eps": op.get("epsilon", 1e-5), "moving_average_fraction": momentum}
+    y = b.add("BatchNorm", [b.x(op)], [mean * factor, variance * factor, np.array([factor])], batch_norm_param=fields)
+    return [b.add("Scale", [y], [scale, bias], suffix="scale", scale_param={"bias_term": True})]
+
+
+@translates("InstanceNormalization", "GroupNormalization")
+def group_norm(b: Builder, op: Operator) -> list[str]:
+    scale, bias = b.constant(op, 1), b.constant(op, 2)
+    channels = b.shape(op.inputs[0])[1]
+    groups = op.get("num_groups", channels)
+    if scale is None or bias is None:
+        raise Unsupported(op, "its scales are computed in the net")
+    y = b.add("GroupNorm", [b.x(op)], group_norm_param={"group_num": groups, "eps": op.get("epsilon", 1e-5)})
+    if len(scale) != channels:  # one for each group, in opset 18
+        scale, bias = (np.repeat(array, channels // len(array)) for array in (scale, bias))
+    if (scale == 1).all() and (bias == 0).all():
+        return [y]
+    return [b.add("Scale", [y], [scale, bias], suffix="scale", scale_param={"bias_term": True})]
+
+
+@translates("LayerNormalization")
+def layer_norm(b: Builder, op: Operator) -> list[str]:
+    shape, x = b.shape(op.inputs[0]), b.x(op)
+    axis = op.get("axis", -1) % len(shape)
+    rows = int(np.prod(shape[axis:]))
+    if axis != 1 or len(shape) != 2:
+        x = b.add("Reshape", [x], suffix="rows", reshape_param={"shape": {"dim": [-1, rows]}})
+    x = b.add("GroupNorm", [x], group_norm_param={"group_num": 1, "eps": op.get("epsilon", 1e-5)})
+    scale, bias = b.constant(op, 1), b.constant(op, 2)
+    if scale is not None:
+        params = [scale.reshape(-1), *([] if bias is None else [bias.reshape(-1)])]
+        x = b.add("Scale", [x], params, suffix="scale", scale_param={"bias_term": bias is not None})
+    if axis != 1 or len(shape) != 2:
+        x = b.add("Reshape", [x], suffix="shape", reshape_param={"shape": {"dim": [-1, *shape[1:]]}})
+    return [x]
+
+
+@translates("LSTM")
+def lstm(b: Builder, op: Operator) -> list[str]:
+    w, r = b.constant(op, 1), b.constant(op, 2)
+    if (
+        w is None
+        or r is None
+        or op.get("layout", 0)
+        or op.get("activations")
+        or op.get("clip")
+        or op.get("input_forget")
+    ):
+        raise Unsupported(op, "another form than PyTorch's nn.LSTM", "export nn.LSTM")
+    for i, what in ((5, "an initial state"), (6, "an initial cell"), (7, "peepholes")):
+        value = b.constant(op, i)
+        if i < len(op.inputs) and op.inputs[i] and (value is None or value.any()):
+            raise Unsupported(op, what, "start with zeros")
+    if any(name in other.inputs for name in op.outputs[2:] if name for other in b.traced.operators):
+        raise Unsupported(op, "its last cell is read", "read the sequence alone")
+    both, size = op.get("direction", "forward"), op.get("hidden_size")
+    reversed_ = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[both]
+    bias = b.constant(op, 3)
+    bias = np.zeros((len(w), 8 * size), np.float32) if bias is None else bias
+    tops = []
+    for i, backward in enumerate(reversed_):
+        x = b.add("Reverse", [b.x(op)], suffix="reversed", reverse_param={"axis": 0}) if backward else b.x(op)
+        params = [_gates(w[i]), _gates(r[i]), _gates(bias[i, : 4 * size] + bias[i, 4 * size :])]
+        y = b.add("Lstm", [x], params, lstm_param={"num_output": size})
+        tops.append(b.add("Reverse", [y], suffix="forward", reverse_param={"axis": 0}) if backward else y)
+    return _outputs(b, op, tops, reversed_)
+
+
+def _gates(array: np.ndarray) -> np.ndarray:
+    """From input, output, forget, cell to input, forget, output, cell."""
+    i, o, f, c = np.split(array, 4)
+    return np.concatenate([i, f, o, c])
+
+
+def _outputs(b: Builder, op: Operator, tops: list[str], backwards: list[bool]) -> list[str]:
+    """The sequence (T, directions, N, D), and the last states (directions, N, D)."""
+    steps, _, size = b.shape(op.inputs[0])[0], 0, op.get("hidden_size")
+    read = {name for other in b.traced.operators for name in other.inputs} | set(b.traced.model.outputs)
+    made = []
+    if op.outputs[0] in read:
+        parts = [b.add("Reshape", [y], suffix="axis", reshape_param={"shape": {"dim": [0, 1, -1, size]}}) for y in tops]
+        made.append(b.add("Concat", parts, suffix="both") if len(parts) > 1 else parts[0])
+    else:
+        made.append("")
+    if len(op.outputs) > 1 and op.outputs[1] in read:
+        last = []
+        for y, backward in zip(tops, backwards, strict=True):
+            fields = {"axis": 0, "slice_point": [1 if backward else steps - 1]}
+            if steps > 1:
+                parts = b.add_many("Slice", [y], 2, suffix="last", slice_param=fields)
+                b.silence([parts[0 if not backward else 1]])
+                y = parts[1 if not backward else 0]
+            last.append(y)
+        made.append(b.add("Concat", last, suffix="states", concat_param={"axis": 0}) if len(last) > 1 else last[0])
+    return made + [""] * (len(op.outputs) - len(made))

@@ -1,0 +1,201 @@
+"""Reads an ONNX file: its operators in their order, its constants, inputs and outputs. No code of the file runs.
+
+Format: onnx.ai/onnx/repo-docs/IR.html.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import inputs, roots
+from ..errors import CaffeliteError, reporting
+from ..export.writer import import_onnx
+
+OPSETS = range(7, 27)
+DOMAINS = ("", "ai.onnx")
+MOST_OPERATORS = 100_000
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError)
+
+
+@dataclass
+class Operator:
+    """A node of the graph. inputs: "" where one is left out. attributes: tensors as arrays, text as str."""
+
+    kind: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f'{self.kind} "{self.name or self.outputs[0]}"'
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+
+@dataclass
+class Model:
+    """A graph. inputs: shapes by name, None for an open axis; constants: initializers by name; opset: of the standard
+    operators; proto: the message."""
+
+    path: Path
+    proto: Any
+    opset: int
+    operators: list[Operator]
+    inputs: dict[str, tuple[int | None, ...]]
+    outputs: list[str]
+    constants: dict[str, np.ndarray]
+
+
+def is_onnx(data: bytes) -> bool:
+    """Whether a file may be an ONNX net: it is no zip, no pickle, no .safetensors file."""
+    return data[:4] != b"PK\x03\x04" and data[8:9] != b"{" and data[:1] != b"\x80"
+
+
+def read(path: Path, data: bytes) -> Model:
+    """The graph of an ONNX file with these bytes. Errors: CaffeliteError where it is damaged, or is no such file, or
+    reads values from files outside of its folder."""
+    from google.protobuf.message import DecodeError
+
+    onnx = import_onnx("reading ONNX files")
+    try:
+        proto = onnx.ModelProto.FromString(data)
+        if not proto.graph.node:
+            raise ValueError("no graph")
+        _load_values(onnx, proto, path)
+        _check(onnx, proto)
+        return _model(onnx, proto, path)
+    except CaffeliteError:
+        raise
+    except (DecodeError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError, *_DAMAGE) as error:
+        found = str(error).strip().split("\n")[0] or type(error).__name__
+        raise CaffeliteError(f"cannot read {path}", expected="a whole ONNX net", found=found[:300]) from None
+
+
+def _check(onnx: Any, proto: Any) -> None:
+    if len(proto.graph.node) > MOST_OPERATORS:
+        raise ValueError(f"{len(proto.graph.node)} operators")
+    if len(proto.functions) or any(node.domain not in DOMAINS for node in proto.graph.node):
+        named = next((n for n in proto.graph.node if n.domain not in DOMAINS), None)
+        what = f'operator {named.op_type} of the domain "{named.domain}"' if named else "functions"
+        raise CaffeliteError(
+            f"the net has {what}", remedy="export it with the standard operators alone, without extensions"
+        )
+    onnx.checker.check_model(proto)
+
+
+def _model(onnx: Any, proto: Any, path: Path) -> Model:
+    graph = proto.graph
+    opset = next((entry.version for entry in proto.opset_import if entry.domain in DOMAINS), 0)
+    if opset not in OPSETS:
+        expected, remedy = f"opset {OPSETS[0]} to {OPSETS[-1]}", "export with opset_version=17"
+        raise CaffeliteError(f"{path} is of another version of ONNX", expected=expected, found=opset, remedy=remedy)
+    if len(graph.sparse_initializer):
+        raise CaffeliteError(f"{path} has sparse tensors", remedy="export dense weights")
+    constants = {tensor.name: _array(onnx, tensor) for tensor in graph.initializer}
+    operators = []
+    for node in graph.node:
+        if any(len(attribute.graphs) or attribute.HasField("g") for attribute in node.attribute):
+            what = f'{node.op_type} "{node.name}" runs a graph of its own, as a branch or a loop of the program does'
+            raise CaffeliteError(
+                what, remedy="export the net for one fixed shape, by tracing, so that no branch is left"
+            )
+        attributes = _attributes(onnx, node)
+        if node.op_type == "Constant":
+            constants[node.output[0]] = _constant(attributes, node)
+        else:
+            operators.append(Operator(node.op_type, node.name, list(node.input), list(node.output), attributes))
+    fed = {value.name: _dims(onnx, value) for value in graph.input if value.name not in constants}
+    if not fed:
+        raise CaffeliteError(f"{path} has no input", expected="an input for pictures or numbers")
+    return Model(path, proto, opset, operators, fed, [value.name for value in graph.output], constants)
+
+
+def _constant(attributes: Mapping[str, Any], node: Any) -> np.ndarray:
+    for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
+        if name in attributes:
+            return np.array(attributes[name], dtype)
+    value = attributes.get("value", attributes.get("value_ints"))
+    if value is None:
+        raise CaffeliteError(
+            f'the Constant "{node.name}" holds no numbers', expected="value, value_ints or value_floats"
+        )
+    return np.asarray(value)
+
+
+def _array(onnx: Any, tensor: Any) -> np.ndarray:
+    return onnx.numpy_helper.to_array(tensor)
+
+
+def _attributes(onnx: Any, node: Any) -> dict[str, Any]:
+    attributes = {}
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, onnx.TensorProto):
+            value = _array(onnx, value)
+        elif isinstance(value, bytes):
+            value = value.decode(errors="replace")
+        attributes[attribute.name] = list(value) if type(value).__name__.startswith("Repeated") else value
+    return attributes
+
+
+def _dims(onnx: Any, value: Any) -> tuple[int | None, ...]:
+    kind = value.type.tensor_type
+    if kind.elem_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.INT32):
+        name = onnx.TensorProto.DataType.Name(kind.elem_type)
+        remedy = "export the net in float32: net.float()"
+        raise CaffeliteError(f'the input "{value.name}" has another type', expected="FLOAT", found=name, remedy=remedy)
+    return tuple(dim.dim_value if dim.dim_value > 0 else None for dim in kind.shape.dim)
+
+
+def _load_values(onnx: Any, proto: Any, path: Path) -> None:
+    """Reads values that lie in other files of the folder of the net into the message. Errors: a file that lies
+    elsewhere, also by a link; values beyond its end; more than one message can hold."""
+    total = proto.ByteSize()
+    for tensor in proto.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        name, offset = entries.get("location", ""), int(entries.get("offset", 0))
+        length = int(entries["length"]) if "length" in entries else None
+        size = int(np.prod([float(dim) for dim in tensor.dims])) * _width(onnx, tensor)
+        length = size if length is None else length
+        if offset < 0 or length != size:
+            what = f'the values of "{tensor.name}" in {name} do not fit its shape'
+            raise CaffeliteError(what, expected=f"{size} bytes", found=f"{length} bytes at {offset}")
+        total += length
+        if total > inputs.MESSAGE:
+            raise CaffeliteError(f"{path} is too large", expected=f"at most {inputs.MESSAGE} bytes", found=total)
+        tensor.raw_data = _slice(path, name, offset, length, tensor.name)
+        tensor.ClearField("external_data")
+        tensor.data_location = onnx.TensorProto.DEFAULT
+
+
+def _width(onnx: Any, tensor: Any) -> int:
+    return int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+
+
+def _slice(path: Path, name: str, offset: int, length: int, tensor: str) -> bytes:
+    folder = os.path.realpath(path.parent)
+    file = os.path.realpath(os.path.join(folder, name)) if name and "\0" not in name else folder
+    if os.path.isabs(name) or os.path.dirname(os.path.relpath(file, folder)).split(os.sep)[0] == ".." or file == folder:
+        what = f'the values of "{tensor}" lie outside the folder of {path}'
+        raise CaffeliteError(what, expected=f"a file in {path.parent}", found=name or "no name")
+    with reporting(f"read {file}, in which {path} keeps the values of {tensor}"):
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            raise CaffeliteError(f"{file} is no regular file", expected=f'the values of "{tensor}"')
+        roots.check(file)
+        with inputs.open_file(file) as values:
+            values.seek(offset)
+            data = values.read(length)
+    if len(data) != length:
+        what = f'{name} ends before the values of "{tensor}"'
+        raise CaffeliteError(what, expected=f"{length} bytes at {offset}", found=f"{len(data)} bytes")
+    return data

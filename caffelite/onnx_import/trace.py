@@ -1,0 +1,172 @@
+"""Runs a net once in onnxruntime and records the shape of each tensor, and the values of those that do not depend on
+the inputs."""
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import CaffeliteError, missing_extra
+from ..export.writer import import_onnx
+from .reader import Model, Operator
+
+BATCH = 2
+MOST_VALUES = 1 << 28  # of one tensor
+_NOT_FOLDED = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+
+
+@dataclass
+class Traced:
+    """What is known of the tensors of a net by name: ``shapes``; ``values`` of those that are constant; ``batch_axis``:
+    the axis whose length follows the batch, None where none does; open_batch: whether the file leaves the batch
+    open."""
+
+    model: Model
+    operators: list[Operator]
+    shapes: dict[str, tuple[int, ...]]
+    values: dict[str, np.ndarray]
+    batch_axis: dict[str, int | None]
+    inputs: dict[str, tuple[int, ...]]
+    open_batch: bool
+
+
+def session(proto: Any) -> Any:
+    """An onnxruntime session on the CPU. Errors: CaffeliteError where onnxruntime cannot run the net or is missing."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise missing_extra("onnxruntime", "onnx", "importing a graph") from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1 if proto.ByteSize() < 1 << 20 else 0
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    with _refused("onnxruntime refuses the net"):
+        return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+class _refused:
+    """Reports what onnxruntime raises, of which it has no base class."""
+
+    def __init__(self, what: str):
+        self.what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, (Exception,)) and not isinstance(error, CaffeliteError):
+            text = " ".join(str(error).split())[:300]
+            remedy = "check the file with onnx.checker.check_model, and export it again"
+            raise CaffeliteError(self.what, found=text or type(error).__name__, remedy=remedy) from None
+
+
+def run(opened: Any, fed: Mapping[str, np.ndarray], names: list[str]) -> list[np.ndarray]:
+    """The values of some outputs. Errors: CaffeliteError where onnxruntime fails."""
+    with _refused("onnxruntime cannot run the net"):
+        return opened.run(names, dict(fed))
+
+
+def draw(shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, np.dtype], seed: int) -> dict[str, np.ndarray]:
+    """Random inputs: standard normal numbers, or for integers 0 and 1."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(0, 2, shape).astype(kinds[name])
+        if kinds[name].kind == "i"
+        else rng.standard_normal(shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+def input_kinds(model: Model) -> dict[str, np.dtype]:
+    """The type of each input."""
+    onnx = import_onnx("reading ONNX files")
+    types = {value.name: value.type.tensor_type.elem_type for value in model.proto.graph.input}
+    return {name: onnx.helper.tensor_dtype_to_np_dtype(types[name]) for name in model.inputs}
+
+
+def sample_shapes(model: Model, wanted: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], bool]:
+    """The shape of each input with a batch, and whether the file leaves the batch open. wanted: sample shapes by input;
+    "" for each input. Errors: an open axis, or a shape that the file does not have."""
+    shapes, opened = {}, True
+    for name, dims in model.inputs.items():
+        sample = wanted.get(name, wanted.get("", ()))
+        if sample and len(sample) + 1 == len(dims):
+            fits = all(have in (None, want) for have, want in zip(dims[1:], sample, strict=True))
+            dims = (dims[0], *sample) if fits else dims
+        if sample and dims[1:] != tuple(sample):
+            expected = "x".join("?" if dim is None else str(dim) for dim in dims[1:])
+            raise CaffeliteError(f'-shape of "{name}" does not fit the net', expected=expected, found=list(sample))
+        if any(dim is None for dim in dims[1:]):
+            what = f'the input "{name}" has open axes'
+            remedy = f"say its size, as in -shape {name}=3x224x224"
+            raise CaffeliteError(what, found=[dim or "?" for dim in dims], remedy=remedy)
+        if not dims:
+            raise CaffeliteError(f'the input "{name}" has no axes', expected="samples by the first axis")
+        opened = opened and dims[0] is None
+        shapes[name] = (dims[0] or BATCH, *(dim for dim in dims[1:] if dim is not None))
+    return shapes, opened
+
+
+def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[int, ...]]) -> Traced:
+    """Runs the net, with an open batch twice, of two sizes, so that it shows which axes follow the batch."""
+    shapes, opened = sample_shapes(model, wanted)
+    proto = _with_all_outputs(model)
+    first = _run_all(model, proto, shapes)
+    second = None
+    if opened:
+        second = _run_all(model, proto, {name: (BATCH + 1, *shape[1:]) for name, shape in shapes.items()})
+    traced = Traced(model, operators, dict(shapes), dict(model.constants), {}, shapes, opened)
+    traced.batch_axis = dict.fromkeys(shapes, 0)
+    for op in operators:
+        known = all(not name or name in traced.values for name in op.inputs) and op.kind not in _NOT_FOLDED
+        for name in filter(None, op.outputs):
+            value, other = first[name], second[name] if second else first[name]
+            traced.shapes[name] = value.shape
+            differing = [i for i, (a, b) in enumerate(zip(value.shape, other.shape, strict=False)) if a != b]
+            follows = next(iter(differing), None) if second else 0
+            traced.batch_axis[name] = follows if value.ndim else None
+            if known or (op.kind in ("Shape", "Size") or _counts(op, traced)):
+                traced.values[name] = value
+    return traced
+
+
+def _counts(op: Operator, traced: Traced) -> bool:
+    """Whether its inputs are constants and numbers of the shape."""
+    return bool(op.inputs) and all(not name or name in traced.values for name in op.inputs)
+
+
+def _run_all(model: Model, proto: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    sized = deepcopy(proto)
+    for value in sized.graph.input:
+        if value.name in shapes:
+            for dim, size in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
+                dim.dim_value = size
+    _check_sizes(sized)
+    opened = session(sized)
+    names = [output.name for output in opened.get_outputs()]
+    values = run(opened, draw(shapes, input_kinds(model), 0), names)
+    return dict(zip(names, values, strict=True))
+
+
+def _check_sizes(proto: Any) -> None:
+    """Errors: a tensor that is larger than any net needs, which a damaged file may ask for."""
+    onnx = import_onnx("reading ONNX files")
+    with _refused("the shapes of the net contradict each other"):
+        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    for value in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
+        dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if math.prod(dims) > MOST_VALUES:
+            found = "×".join(map(str, dims))
+            raise CaffeliteError(f'"{value.name}" is too large', expected=f"at most {MOST_VALUES} numbers", found=found)
+
+
+def _with_all_outputs(model: Model) -> Any:
+    """The message with every tensor as an output, without the shapes that it claims for them."""
+    proto = deepcopy(model.proto)
+    onnx = import_onnx("reading ONNX files")
+    del proto.graph.value_info[:], proto.graph.output[:]
+    for op in model.operators:
+        proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in op.outputs if name)
+    return proto

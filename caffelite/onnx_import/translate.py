@@ -1,0 +1,98 @@
+"""Makes a net of the operators of an ONNX file, one table entry for each kind of operator."""
+
+import re
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Mistakes
+from . import arithmetic, images, learned, shapes
+from .builder import OPERATORS, Builder, Unsupported
+from .reader import Model
+from .simplify import simplify
+from .trace import Traced
+
+__all__ = ["arithmetic", "images", "learned", "shapes", "translate"]
+CONSTANTS = {
+    "Shape",
+    "Size",
+    "ConstantOfShape",
+    "Range",
+    "Constant",
+    "Where",
+    "Equal",
+    "Not",
+    "Less",
+    "Greater",
+    "Floor",
+}
+CONSTANTS |= {"GatherElements", "GatherND", "ScatterND", "NonZero", "And", "Or", "Ceil", "Mod", "CumSum", "Trilu"}
+REMEDIES = {
+    "GRU": "use an LSTM",
+    "RNN": "use an LSTM",
+    "NonMaxSuppression": "export the net without what follows its scores and boxes",
+    "TopK": "export the net without what follows its scores",
+    "ArgMax": "export the scores, without ArgMax",
+    "If": "export by tracing, for one shape, so that no branch is left",
+    "Loop": "export by tracing, for one shape, so that no loop is left",
+    "QuantizeLinear": "export the net in float32, before it is quantized",
+    "DequantizeLinear": "export the net in float32, before it is quantized",
+    "QLinearConv": "export the net in float32, before it is quantized",
+    "ConvInteger": "export the net in float32, before it is quantized",
+    "Erf": "use nn.GELU, whose form is known",
+}
+CUT = "end the net before it, or replace it by known operators and export again"
+
+
+def refuse_unknown(model: Model) -> None:
+    """Errors: all kinds of operators that no layer computes, each with its first node."""
+    mistakes: dict[str, CaffeliteError] = {}
+    for op in model.operators:
+        if op.kind not in OPERATORS and op.kind not in CONSTANTS and op.kind not in mistakes:
+            remedy = REMEDIES.get(op.kind, CUT)
+            mistakes[op.kind] = Unsupported(op, f"no layer computes {op.kind}", remedy)
+    _raise(list(mistakes.values()))
+
+
+def _raise(mistakes: list[CaffeliteError]) -> None:
+    if mistakes:
+        raise mistakes[0] if len(mistakes) == 1 else Mistakes(mistakes)
+
+
+def translate(traced: Traced, name: str) -> Builder:
+    """The net of a traced graph, and its outputs, named as the file names them. Errors: all operators that cannot be
+    expressed, in one error."""
+    b = Builder(traced, re.sub(r"[^\w.-]+", "_", name) or "net")
+    for tensor, shape in traced.inputs.items():
+        b.input(tensor, shape)
+    mistakes = []
+    for op in simplify(traced):
+        if all(each in traced.values for each in op.outputs if each):
+            continue
+        b.begin(op)
+        try:
+            if op.kind not in OPERATORS:
+                raise Unsupported(op, f"no layer computes {op.kind} of blobs", REMEDIES.get(op.kind, CUT))
+            tops = OPERATORS[op.kind](b, op)
+        except CaffeliteError as mistake:
+            mistakes.append(mistake)
+            tops = op.outputs
+        b.names |= {tensor: top for tensor, top in zip(op.outputs, tops, strict=False) if tensor}
+    _raise(mistakes)
+    for output in traced.model.outputs:
+        if output not in b.names:
+            raise CaffeliteError(f'the output "{output}" is constant', remedy="export a net whose outputs are computed")
+        if output in traced.inputs or b.names[output] in (b.names[each] for each in traced.inputs):
+            raise CaffeliteError(
+                f'the output "{output}" is an input of the net', remedy="export a net that computes it"
+            )
+        b.rename(b.names[output], output)
+    return b
+
+
+def deploy_net(b: Builder, batch: int) -> pb.NetParameter:
+    """The net with this batch."""
+    made = pb.NetParameter()
+    made.CopyFrom(b.net)
+    for layer in made.layer:
+        if layer.type == "Input":
+            layer.input_param.shape[0].dim[0] = batch
+    return made

@@ -1,0 +1,110 @@
+"""What is no whole ONNX net, or reads files elsewhere, is refused with the reason."""
+
+import os
+
+import numpy as np
+import onnx
+import onnx_nets as nets
+import pytest
+from onnx import external_data_helper
+from onnx_nets import integers, node, weights
+
+from caffelite.errors import CaffeliteError
+from caffelite.onnx_import import convert, images
+
+CONV = [node("Conv", "x", "w")], {"w": weights(2, 3, 3, 3)}, (1, 3, 5, 5)
+
+
+def refused(path, message, shapes=None):
+    with pytest.raises(CaffeliteError, match=message):
+        convert(path, shapes or {}, None)
+
+
+def external(path, location: str, length: int | None = None, offset: int = 0):
+    """The net with its weights in another file."""
+    made = nets.model(*CONV)
+    tensor = made.graph.initializer[0]
+    external_data_helper.set_external_data(tensor, location, offset, len(tensor.raw_data) if length is None else length)
+    values = bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    path.write_bytes(made.SerializeToString())
+    return values
+
+
+def test_values_in_a_file_beside_the_net(tmp_path):
+    values = external(tmp_path / "net.onnx", "net.onnx.data", offset=8)
+    (tmp_path / "net.onnx.data").write_bytes(bytes(8) + values)
+    made = convert(tmp_path / "net.onnx", {}, None)
+    assert made.blobs["y"][0].tobytes() == values
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "a/../../secret", "link", "", "net.onnx\0"])
+def test_values_outside_the_folder(tmp_path, location):
+    folder = tmp_path / "net"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(1000))
+    (folder / "link").symlink_to(tmp_path / "secret")
+    external(folder / "net.onnx", location)
+    refused(folder / "net.onnx", "outside the folder|cannot read")
+
+
+def test_values_that_end_early_or_are_no_file(tmp_path):
+    external(tmp_path / "net.onnx", "values")
+    refused(tmp_path / "net.onnx", "values")
+    (tmp_path / "values").write_bytes(bytes(7))
+    refused(tmp_path / "net.onnx", "ends before")
+    external(tmp_path / "net.onnx", "values", length=10**12)
+    refused(tmp_path / "net.onnx", "do not fit its shape")
+    os.remove(tmp_path / "values")
+    os.mkfifo(tmp_path / "values")
+    external(tmp_path / "net.onnx", "values")
+    refused(tmp_path / "net.onnx", "no regular file")
+
+
+def test_open_axes_need_a_shape(tmp_path):
+    path = nets.write(
+        tmp_path / "net.onnx", [node("Conv", "x", "w")], {"w": weights(2, 3, 3, 3)}, (None, 3, None, None)
+    )
+    refused(path, "-shape x=")
+    refused(path, "does not fit", {"x": (4, 8, 8)})
+    made = convert(path, {"x": (3, 8, 9)}, None)
+    assert list(made.deploy.layer[0].input_param.shape[0].dim) == [1, 3, 8, 9]
+
+
+def test_extensions_and_old_and_huge_nets(tmp_path):
+    made = nets.model(*CONV)
+    made.graph.node[0].domain = "com.microsoft"
+    (tmp_path / "a.onnx").write_bytes(made.SerializeToString())
+    refused(tmp_path / "a.onnx", 'Conv of the domain "com.microsoft"')
+    made = nets.model(*CONV)
+    made.opset_import[0].version = 4
+    (tmp_path / "a.onnx").write_bytes(made.SerializeToString())
+    refused(tmp_path / "a.onnx", "opset")
+    huge = integers(1, 3, 1 << 20, 1 << 20)
+    path = nets.write(tmp_path / "b.onnx", [node("Expand", "x", "s")], {"s": huge}, (1, 3, 1, 1))
+    refused(path, "too large")
+
+
+def test_weights_without_a_net(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.zeros(3))
+    refused(tmp_path / "a.npz", "-model")
+    (tmp_path / "a.onnx").write_bytes(b"")
+    refused(tmp_path / "a.onnx", "whole ONNX net")
+
+
+def test_a_net_that_differs_is_refused(tmp_path, monkeypatch):
+    path = nets.write(tmp_path / "net.onnx", *CONV)
+    weights_of = images.weights
+    monkeypatch.setattr(images, "weights", lambda b, op: (weights_of(b, op)[0] * 1.001, None))
+    refused(path, "differs from onnxruntime")
+
+
+def test_given_inputs_are_compared(tmp_path):
+    path = nets.write(tmp_path / "net.onnx", *CONV)
+    given = {"x": weights(3, 3, 5, 5)}
+    assert convert(path, {}, given).proof.samples == 5
+    assert onnx.load(path).graph.input[0].name == "x"
+    with pytest.raises(CaffeliteError, match="-inputs"):
+        convert(path, {}, {"z": given["x"]})
+    with pytest.raises(CaffeliteError, match="-inputs"):
+        convert(path, {}, {"x": given["x"][:, :2]})

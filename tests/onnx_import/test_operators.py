@@ -1,0 +1,255 @@
+"""Every operator that layers compute, with its attributes: the net gives what onnxruntime gives."""
+
+import numpy as np
+import onnx_nets as nets
+import pytest
+from onnx_nets import integers, node, weights
+
+from caffelite.errors import CaffeliteError
+from caffelite.onnx_import import convert
+
+IMAGE = (1, 4, 9, 7)
+W, B, S = weights(6, 4, 3, 3), weights(6), weights(4)
+ONE = np.float32(1.0)
+
+
+def f(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+def unary(kind: str, **attributes):
+    return [node(kind, "x", **attributes)], {}
+
+
+# name: (nodes, constants, types of layers that are expected, shape of the input or None for IMAGE)
+CASES = {
+    "conv": ([node("Conv", "x", "w", "b", pads=[1, 1, 1, 1], strides=[2, 1])], {"w": W, "b": B}, ["Convolution"]),
+    "dilated": ([node("Conv", "x", "w", dilations=[2, 2], pads=[2] * 4)], {"w": W}, ["Convolution"]),
+    "grouped": ([node("Conv", "x", "w", group=2)], {"w": weights(6, 2, 3, 2)}, ["Convolution"]),
+    "depthwise": ([node("Conv", "x", "w", group=4)], {"w": weights(8, 1, 3, 3)}, ["Convolution"]),
+    "uneven pads": ([node("Conv", "x", "w", pads=[0, 1, 1, 2])], {"w": W}, ["Padding", "Convolution"]),
+    "same": (
+        [node("Conv", "x", "w", auto_pad="SAME_UPPER", strides=[2, 2])],
+        {"w": weights(6, 4, 2, 4)},
+        ["Padding", "Convolution"],
+    ),
+    "pad before conv": (
+        [node("Pad", "x", "p", to="a"), node("Conv", "a", "w")],
+        {"p": integers(0, 0, 1, 1, 0, 0, 1, 1), "w": W},
+        ["Convolution"],
+    ),
+    "transposed": (
+        [node("ConvTranspose", "x", "w", "b", strides=[2, 2])],
+        {"w": weights(4, 3, 3, 3), "b": weights(3)},
+        ["Deconvolution"],
+    ),
+    "transposed, output padding": (
+        [node("ConvTranspose", "x", "w", "b", strides=[2, 2], pads=[1] * 4, output_padding=[1, 1])],
+        {"w": weights(4, 3, 3, 3), "b": weights(3)},
+        ["Deconvolution", "Padding", "Bias"],
+    ),
+    "max pool": ([node("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)], {}, ["Pooling"]),
+    "max pool up": ([node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)], {}, ["Pooling"]),
+    "max pool, uneven": (
+        [node("MaxPool", "x", kernel_shape=[3, 2], strides=[2, 2], pads=[0, 0, 1, 1])],
+        {},
+        ["Pooling"],
+    ),
+    "mean pool": ([node("AveragePool", "x", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])], {}, ["Pooling"]),
+    "mean pool with pads": (
+        [node("AveragePool", "x", kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1)],
+        {},
+        ["Pooling"],
+    ),
+    "global": ([node("GlobalAveragePool", "x")], {}, ["Pooling"]),
+    "norm": (
+        [node("BatchNormalization", "x", "s", "b", "m", "v", epsilon=0.01)],
+        {"s": S, "b": weights(4), "m": weights(4), "v": np.abs(weights(4))},
+        ["BatchNorm", "Scale"],
+    ),
+    "instance norm": (
+        [node("InstanceNormalization", "x", "s", "b")],
+        {"s": S, "b": weights(4)},
+        ["GroupNorm", "Scale"],
+    ),
+    "layer norm": (
+        [node("LayerNormalization", "x", "s", "b", axis=-1)],
+        {"s": weights(7), "b": weights(7)},
+        ["Reshape", "GroupNorm", "Scale", "Reshape"],
+    ),
+    "lrn": ([node("LRN", "x", size=3, alpha=0.3, beta=0.6, bias=2.0)], {}, ["LRN"]),
+    "relu": (*unary("Relu"), ["ReLU"]),
+    "leaky": (*unary("LeakyRelu", alpha=0.2), ["ReLU"]),
+    "sigmoid": (*unary("Sigmoid"), ["Sigmoid"]),
+    "tanh": (*unary("Tanh"), ["TanH"]),
+    "elu": (*unary("Elu", alpha=0.7), ["ELU"]),
+    "selu": (*unary("Selu"), ["SeLu"]),
+    "softplus": (*unary("Softplus"), ["BNLL"]),
+    "softsign": (*unary("Softsign"), ["AbsVal", "Power", "Eltwise"]),
+    "hard sigmoid": (*unary("HardSigmoid", alpha=0.25), ["Power", "Clip"]),
+    "hard swish": (*unary("HardSwish"), ["HardSwish"]),
+    "hard swish of clip": (
+        [
+            node("Add", "x", "3", to="a"),
+            node("Clip", "a", "0", "6", to="c"),
+            node("Mul", "x", "c", to="m"),
+            node("Div", "m", "6"),
+        ],
+        {"3": f(3), "0": f(0), "6": f(6)},
+        ["HardSwish"],
+    ),
+    "swish": ([node("Sigmoid", "x", to="s"), node("Mul", "x", "s")], {}, ["Swish"]),
+    "prelu": ([node("PRelu", "x", "s")], {"s": S.reshape(4, 1, 1)}, ["PReLU"]),
+    "clip": ([node("Clip", "x", "l", "h")], {"l": f(-0.5), "h": f(0.4)}, ["Clip"]),
+    "relu6": ([node("Clip", "x", "l", "h")], {"l": f(0), "h": f(6)}, ["ReLU6"]),
+    "exp": (*unary("Exp"), ["Exp"]),
+    "power": ([node("Pow", "x", "two")], {"two": f(2)}, ["Power"]),
+    "negative": (*unary("Neg"), ["Power"]),
+    "from one": ([node("Sub", "one", "x")], {"one": ONE}, ["Power"]),
+    "by channel": ([node("Mul", "x", "s")], {"s": S.reshape(1, 4, 1, 1)}, ["Scale"]),
+    "less a row": ([node("Sub", "x", "r")], {"r": weights(7)}, ["Bias"]),
+    "less, turned": ([node("Sub", "r", "x")], {"r": weights(4, 1, 1)}, ["Power", "Bias"]),
+    "over": ([node("Div", "x", "s")], {"s": S.reshape(4, 1, 1)}, ["Scale"]),
+    "gate": ([node("GlobalAveragePool", "x", to="g"), node("Mul", "g", "x")], {}, ["Pooling", "Reshape", "Scale"]),
+    "less the mean": (
+        [node("GlobalAveragePool", "x", to="g"), node("Sub", "x", "g")],
+        {},
+        ["Pooling", "Power", "Reshape", "Bias"],
+    ),
+    "mask of one channel": (
+        [node("Conv", "x", "w", to="m"), node("Mul", "x", "m")],
+        {"w": weights(1, 4, 1, 1)},
+        ["Convolution", "Tile", "Scale"],
+    ),
+    "sum": ([node("Relu", "x", to="a"), node("Add", "x", "a")], {}, ["ReLU", "Eltwise"]),
+    "difference": ([node("Relu", "x", to="a"), node("Sub", "x", "a")], {}, ["ReLU", "Eltwise"]),
+    "square": ([node("Mul", "x", "x")], {}, ["Power"]),
+    "maximum": ([node("Neg", "x", to="a"), node("Max", "x", "a")], {}, ["Power", "Eltwise"]),
+    "gemm": (
+        [node("Flatten", "x", to="a"), node("Gemm", "a", "w", "b", alpha=0.5, beta=2.0, transB=1)],
+        {"w": weights(3, 252), "b": weights(3)},
+        ["Flatten", "InnerProduct"],
+    ),
+    "gemm, one bias": (
+        [node("Flatten", "x", to="a"), node("Gemm", "a", "w", "b")],
+        {"w": weights(252, 3), "b": weights(1)},
+        ["Flatten", "InnerProduct"],
+    ),
+    "linear": (
+        [node("MatMul", "x", "w", to="m"), node("Add", "m", "b")],
+        {"w": weights(7, 5), "b": weights(5)},
+        ["InnerProduct"],
+    ),
+    "concat": ([node("Relu", "x", to="a"), node("Concat", "x", "a", axis=1)], {}, ["ReLU", "Concat"]),
+    "token": (
+        [node("Concat", "t", "x", axis=1)],
+        {"t": weights(1, 1, 9, 7)},
+        ["Slice", "Silence", "Power", "Bias", "Concat"],
+    ),
+    "split": (
+        [node("Split", "x", "n", to="a,b", axis=1), node("Concat", "b", "a", axis=1)],
+        {"n": integers(1, 3)},
+        ["Slice", "Concat"],
+    ),
+    "slice": (
+        [node("Slice", "x", "s", "e", "a", "t")],
+        {"s": integers(1, -5), "e": integers(3, 9999), "a": integers(1, 3), "t": integers(1, 2)},
+        ["Slice", "Silence", "Slice", "Silence", "Pooling"],
+    ),
+    "reversed": (
+        [node("Slice", "x", "s", "e", "a", "t")],
+        {"s": integers(-1), "e": integers(-9999), "a": integers(2), "t": integers(-1)},
+        ["Reverse"],
+    ),
+    "gather": ([node("Gather", "x", "i", axis=1)], {"i": np.int64(2)}, ["Slice", "Silence", "Squeeze"]),
+    "channels exchanged": (
+        [node("Gather", "x", "i", axis=1)],
+        {"i": integers(2, 0)},
+        ["Slice", "Silence", "Slice", "Silence", "Concat"],
+    ),
+    "reshape": ([node("Reshape", "x", "s")], {"s": integers(1, 2, -1)}, ["Reshape"]),
+    "shuffle": (
+        [
+            node("Reshape", "x", "s", to="a"),
+            node("Transpose", "a", to="t", perm=[0, 2, 1, 3, 4]),
+            node("Reshape", "t", "r"),
+        ],
+        {"s": integers(1, 2, 2, 9, 7), "r": integers(1, 4, 9, 7)},
+        ["Reshape", "Permute", "Reshape"],
+    ),
+    "unsqueeze": ([node("Unsqueeze", "x", "a")], {"a": integers(2)}, ["Reshape"]),
+    "mean": ([node("ReduceMean", "x", axes=[2, 3], keepdims=0)], {}, ["Pooling", "Flatten"]),
+    "mean of channels": ([node("ReduceMean", "x", axes=[1], keepdims=1)], {}, ["Permute", "Reduction", "Reshape"]),
+    "norm of rows": ([node("ReduceL2", "x", axes=[-1], keepdims=0)], {}, ["Reduction", "Power"]),
+    "repeated": ([node("Expand", "x", "s")], {"s": integers(1, 4, 9, 7)}, None),
+    "softmax": (*unary("Softmax", axis=1), ["Softmax"]),
+    "log softmax": (*unary("LogSoftmax", axis=-1), ["Softmax", "Log"]),
+    "nearest": (
+        [
+            node(
+                "Resize",
+                "x",
+                "",
+                "f",
+                mode="nearest",
+                coordinate_transformation_mode="asymmetric",
+                nearest_mode="floor",
+            )
+        ],
+        {"f": np.array([1, 1, 2, 2], np.float32)},
+        ["Upsample"],
+    ),
+    "corners": (
+        [node("Resize", "x", "", "", "s", mode="linear", coordinate_transformation_mode="align_corners")],
+        {"s": integers(1, 4, 12, 20)},
+        ["Interp"],
+    ),
+    "half pixels": (
+        [node("Resize", "x", "", "f", mode="linear", coordinate_transformation_mode="half_pixel")],
+        {"f": np.array([1, 1, 2, 2], np.float32)},
+        ["Resample"],
+    ),
+    "pixel shuffle": ([node("DepthToSpace", "x", blocksize=2, mode="CRD")], {}, ["PixelShuffle"]),
+    "blocks": ([node("DepthToSpace", "x", blocksize=2, mode="DCR")], {}, ["Reshape", "Permute", "Reshape"]),
+    "dropout": ([node("Dropout", "x", "r")], {"r": f(0.3)}, ["Dropout"]),
+    "identity": ([node("Identity", "x", to="a"), node("Relu", "a")], {}, ["ReLU"]),
+}
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][2] is not None])
+def test_operator(tmp_path, name, opened):
+    nodes, constants, types = CASES[name]
+    by_batch = name in ("reshape", "shuffle", "token", "corners")  # whose constants name the batch
+    shape = (None if opened and not by_batch else 1, *IMAGE[1:])
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, shape), {}, None)
+    assert [layer.type for layer in made.deploy.layer[1:]] == types
+    assert made.proof.any_batch and made.proof.samples == 2
+    assert max(made.proof.outputs.values()) < 1e-5
+
+
+def test_lstm_both_ways(tmp_path):
+    constants = {"w": weights(2, 20, 3), "r": weights(2, 20, 5), "b": weights(2, 40)}
+    nodes = [node("LSTM", "x", "w", "r", "b", to="h", hidden_size=5, direction="bidirectional"), node("Relu", "h")]
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, (6, 2, 3)), {}, None)
+    assert [layer.type for layer in made.deploy.layer].count("Lstm") == 2
+
+
+def test_all_unknown_operators_are_named(tmp_path):
+    nodes = [node("GRU", "x", "w", "r", to="a", hidden_size=5), node("TopK", "a", "k", to="y,i")]
+    constants = {"w": weights(1, 15, 3), "r": weights(1, 15, 5), "k": integers(1)}
+    with pytest.raises(CaffeliteError, match=r'(?s)GRU "/a/GRU".*LSTM.*TopK "/y/TopK"'):
+        convert(nets.write(tmp_path / "net.onnx", nodes, constants, (6, 2, 3)), {}, None)
+
+
+@pytest.mark.parametrize(
+    "nodes, constants, message",
+    [
+        ([node("Pad", "x", "p", mode="reflect")], {"p": integers(0, 0, 1, 1, 0, 0, 1, 1)}, 'Pad "/y/Pad".*reflect'),
+        ([node("ReduceMean", "x", axes=[0])], {}, "over the batch"),
+        ([node("Resize", "x", "", "f", mode="cubic")], {"f": np.array([1, 1, 2, 2], np.float32)}, "cubic"),
+    ],
+)
+def test_what_cannot_be_expressed_is_named(tmp_path, nodes, constants, message):
+    with pytest.raises(CaffeliteError, match=message):
+        convert(nets.write(tmp_path / "net.onnx", nodes, constants, IMAGE), {}, None)
