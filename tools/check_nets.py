@@ -3,6 +3,7 @@
     python tools/check_nets.py FOLDER...               the counts, and a table of causes
     python tools/check_nets.py FOLDER... --json        the same, with every net, as JSON
     python tools/check_nets.py FOLDER... --list TEXT   the nets of which a cause contains TEXT
+    python tools/check_nets.py FOLDER... --fork DIR    the counts, with the layers of a fork
 
 A net is a .prototxt, .pt or similar text file with layers. Files that are equal apart from comments and blanks count
 once. Data need not exist: shapes come from the data layers, or are guessed. No module of a Python layer is imported; a
@@ -31,6 +32,7 @@ sys.path[:0] = [str(ROOT)]
 
 from caffelite import caffelite_pb2 as pb, inputs  # noqa: E402
 from caffelite.errors import CaffeliteError, Mistakes  # noqa: E402
+from caffelite.fork import option as forks  # noqa: E402
 from caffelite.inspection import nets  # noqa: E402
 from caffelite.prototxt.textformat import Reader  # noqa: E402
 from caffelite.user_modules import NotImported, forbidden  # noqa: E402
@@ -189,14 +191,16 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON: counts, and every net with its causes")
     parser.add_argument("--list", metavar="TEXT", help="print the nets with a cause that contains TEXT")
     parser.add_argument("--processes", type=int, default=1, help="how many processes build nets (default 1)")
+    parser.add_argument("--fork", metavar="DIR", help="the sources of a fork of Caffe, as of caffelite's -fork")
     options = parser.parse_args()
     if missing := [folder for folder in options.folders if not os.path.exists(folder)]:
         parser.error(f"there is no {missing[0]}")
     found = distinct(options.folders)
     if options.processes > 1:
-        with ProcessPoolExecutor(options.processes) as pool:
+        with ProcessPoolExecutor(options.processes, initializer=forks.use, initargs=(options.fork,)) as pool:
             outcomes = list(pool.map(outcome, found, chunksize=8))
     else:
+        forks.use(options.fork)
         outcomes = list(map(outcome, found))
     counts = Counter(one.state for one in outcomes)
     if options.json:

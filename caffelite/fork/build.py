@@ -37,6 +37,8 @@ SHIMS = (
     ("cuda", "cuda"),
     ("cublas", "cuda"),
     ("curand", "cuda"),
+    ("cufft", "cuda"),
+    ("cuComplex", "cuda"),
     ("driver_types", "cuda"),
     ("device_launch_parameters", "cuda"),
     ("math_functions.h", "cuda"),
@@ -52,6 +54,7 @@ ALWAYS = (
     "src/caffe/layer_factory.cpp",
     "src/caffe/util/math_functions.cpp",
 )
+METHODS = ("LayerSetUp", "SetUp", "Reshape", "Forward_cpu", "Backward_cpu")  # without which a layer is of no use
 SALVAGES = 8  # attempts to compile a file without what does not compile
 _COMPILE_ERROR = {"file": str, "line": int, "cause": str}  # in the cache
 _ERROR = re.compile(r"^(.+?):(\d+)(?::\d+)?:\s*(?:fatal )?error:\s*(.*)$", re.MULTILINE)
@@ -228,7 +231,8 @@ class Build:
             if said is None:
                 return True
             mistakes = {int(m[2]): m[3] for m in reversed(list(_ERROR.finditer(said))) if m[1] == str(source)}
-            text = salvage.without(text, mistakes, self.tree.location(source)) if text and mistakes else None
+            needed = METHODS if source in self._layers else ()
+            text = salvage.without(text, mistakes, self.tree.location(source), needed) if text and mistakes else None
             if text is None:
                 break
         return False
@@ -257,7 +261,7 @@ class Build:
         except cuda_source.Cooperative as mistake:
             cause = f"{mistake.what}: threads that work together cannot run on a CPU"
             error = CompileError(self.tree.location(source), mistake.line or 0, cause)
-        if error and source.suffix == ".cpp" and source in self.tree.files and source not in self._layers:
+        if error and source.suffix == ".cpp" and source in self.tree.files:
             error = None if self._salvage(source, target) else error
         if error is None:
             return target

@@ -19,6 +19,7 @@ from ..layers.base.config import Shape
 from ..layers.base.layer import Layer, gradient_of, random_key
 from ..layers.base.state import Varying
 from . import build
+from .data import ForkData, reads_data
 from .process import NativeError, RemoteLayer
 from .tree import Source, Tree
 
@@ -102,7 +103,11 @@ class ForkLayer(Varying, Layer):
             made.compile_ahead(self.fork.own_types())
             self.library = made.library([self.spec.fork.type])
         except CaffeliteError as mistake:
-            raise self.error(mistake.what, found=mistake.found, remedy=mistake.remedy) from None
+            remedy = mistake.remedy
+            if not self.spec.bottom and self.spec.top and not remedy:
+                shapes = " ".join(f"-shape {top}=3x224x224" for top in self.spec.top)
+                remedy = f"to check the rest of the net without it: {shapes}"
+            raise self.error(mistake.what, found=mistake.found, remedy=remedy) from None
 
     def _file(self) -> str:
         return self.fork.tree.location(self.source.file)
@@ -244,8 +249,8 @@ def layer_class(fork: Fork, name: str) -> type[Layer]:
     source = fork.tree.types.get(fork.source_name(name) or name)
     returned = fork.tree.generation.returns_loss and source is not None and source.class_name.endswith("LossLayer")
     loss = returned or (source is not None and fork.tree.derives(source.class_name, "LossLayer"))
-    kind = type(
-        name, (ForkLayer,), {"type": name, "fork": fork, "loss": loss, "__doc__": f"{name} of a fork; any shape."}
-    )
+    feeds = source is not None and reads_data(fork.tree, source.class_name)
+    base = ForkData if feeds else ForkLayer
+    kind = type(name, (base,), {"type": name, "fork": fork, "loss": loss, "__doc__": f"{name} of a fork; any shape."})
     kind.__module__ = __name__
     return kind

@@ -1,15 +1,16 @@
 """Sources of which some functions do not compile: those become functions that say why when they are called."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 _HEAD = re.compile(r'(\bnamespace\b[\w:\s]*|\bextern\s*"C"\s*)$')
 _MISSING = re.compile(r"No such file or directory|file not found")
 
 
-def without(text: str, mistakes: dict[int, str], name: str) -> str | None:
+def without(text: str, mistakes: dict[int, str], name: str, needed: Collection[str] = ()) -> str | None:
     """The text with the same lines, but without these mistakes, by line: an include that is not found is left out, a
-    function with a mistake throws it. name: of the file. None: a mistake is in neither."""
+    function with a mistake throws it. name: of the file. needed: functions that must stay. None: a mistake is
+    elsewhere."""
     lines = text.split("\n")
     starts = [0]
     for each in lines:
@@ -22,13 +23,19 @@ def without(text: str, mistakes: dict[int, str], name: str) -> str | None:
             cut[starts[line - 1], starts[line] - 1] = ""
             continue
         span = next((span for span in functions(text) if span[0] < starts[line] and starts[line - 1] < span[1]), None)
-        if span is None:
+        if span is None or _name(text, span[0]) in needed:
             return None
         quoted = re.sub(r'[^ -~]|[\\"]', "", f"{name}:{line}: {mistake}")
         cut.setdefault(span, f'fork_missing("a function that does not compile ({quoted})");')
     for (start, end), instead in sorted(cut.items(), reverse=True):
         text = text[:start] + instead + "\n" * text.count("\n", start, end) + text[end:]
     return text
+
+
+def _name(text: str, start: int) -> str:
+    """The name of the function whose body starts here."""
+    heads = re.findall(r"(\w+)\s*\([^;{}]*\)[\s\w]*\{$", text[max(0, start - 1000) : start])
+    return heads[-1] if heads else ""
 
 
 def functions(text: str) -> Iterator[tuple[int, int]]:

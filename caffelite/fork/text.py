@@ -12,6 +12,7 @@ from ..layers.base.feeding import Feeding
 from ..prototxt import forks, say_once
 from ..prototxt.dialects import V1_FIELDS, V1_PARAM
 from .convert import Leftover, convert, repeated
+from .data import batch_size
 from .schema import LAYER, NET, V1_LAYER, Schema
 
 MODES = ("missing", "changed", "all")
@@ -129,6 +130,8 @@ class ForkText:
         if place.own.DESCRIPTOR.name == LAYER:
             place.own.type = kind
         self._types.register(kind)
+        if issubclass(REGISTRY[kind], Feeding) and not place.own.data_param.batch_size:
+            place.own.data_param.batch_size = batch_size(message)
 
     def fork_layer(self, layer: pb.LayerParameter) -> Message:
         """A layer as the fork's schema has it, without blobs; what only caffelite knows is left out."""

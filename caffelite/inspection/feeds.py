@@ -319,13 +319,14 @@ def with_shapes(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParamet
 
 
 def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
-    """The net ``with_shapes``, and with inputs in place of what feeds it by Python or by a type that is not known here,
-    where ``shapes`` has all its tops."""
+    """The net ``with_shapes``, and with inputs in place of what feeds it by Python, by the code of a fork or by a type
+    that is not known here, where ``shapes`` has all its tops."""
     net = with_shapes(net, shapes)
     strange = [
         s
         for s in net.layer
-        if not s.bottom and s.top and (s.type == "Python" or s.type not in REGISTRY) and set(s.top) <= {*shapes}
+        if not s.bottom and s.top and set(s.top) <= {*shapes}
+        if s.type == "Python" or s.HasField("fork") or s.type not in REGISTRY
     ]
     if not strange:
         return net
@@ -334,6 +335,7 @@ def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParamet
         if spec in strange:
             batch = spec.data_param.batch_size or 1
             make_input(spec, ((batch, *shapes[top]) for top in spec.top))
+            spec.ClearField("fork")
     return new
 
 

@@ -241,6 +241,28 @@ def test_a_command_leaves_no_fork_behind(folder):
     assert option.current() is None
 
 
+FED = """
+layer { name: "d" type: "OwnData" top: "data" top: "label"
+  transform_param { crop_size: 8 } own_param { batch_size: 5 } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "y" inner_product_param { num_output: 3 } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
+"""
+OWN_DATA = """message LayerParameter { optional OwnParameter own_param = 901; }
+message OwnParameter { optional uint32 batch_size = 1; }"""
+
+
+def test_data_that_a_fork_reads_leaves_the_rest_checkable(folder):
+    """Without compiling anything; training names what to do."""
+    fork = make(folder / "own", OWN_DATA, types=("OwnData",))
+    (folder / "net.prototxt").write_text(FED)
+    assert "no mistakes" in call("check", "net.prototxt", f"--fork={fork}")
+    assert "OwnData reads data by code of the fork" in call("check", "net.prototxt", f"--fork={fork}")
+    text = call("summary", "--model=net.prototxt", f"--fork={fork}", "--shape=data=1x4x4", "--shape=label=")
+    assert "5×1×4×4" in text.replace(" x ", "×").replace("x", "×")
+    said = call("train", "--solver=solver.prototxt", f"--fork={fork}", "--record=none", status=2)
+    assert "data layer of Caffe's or a Python layer" in said and "-shape data=3x224x224 -shape label" in said
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -251,6 +251,7 @@ def test_functions_that_do_not_compile_throw_the_reason():
     reason = "a function that does not compile (math.cpp:8: 'arma' is not here)"
     assert f'double bad(double* a) {{fork_missing("{reason}");' in made and "return x;" in made
     assert salvage.without(SALVAGED, {3: "a mistake"}, "math.cpp") is None
+    assert salvage.without(SALVAGED, said, "math.cpp", needed=("bad",)) is None
 
 
 @pytest.mark.parametrize("word", ["Dtype", "void"])

@@ -86,6 +86,14 @@ def test_parameters_are_filled_and_get_gradients(tmp_path):
     np.testing.assert_allclose(db, dy.sum((0, 2, 3)), rtol=1e-5, atol=1e-5)
 
 
+def test_arrays_of_opencv_are_those_of_memory_and_drawing_is_left_out(tmp_path):
+    """A layer whose Forward_cpu computes with cv::Mat, beside a function that draws and does not compile."""
+    (top, _, _) = passes(tmp_path, layer("Peak"))
+    flat = X.reshape(2, 3, 4)
+    most = flat.argmax(2)
+    np.testing.assert_array_equal(top[..., 0], np.stack([most % 2, most // 2, flat.max(2)], -1).astype(np.float32))
+
+
 def test_a_loss_without_a_top_has_weight_one(tmp_path):
     text = INPUT + INPUT.replace('"x"', '"t"') + layer("HuberLoss", bottoms=("x", "t")).replace('top: "y"', "")
     made = net(tmp_path, text)

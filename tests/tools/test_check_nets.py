@@ -1,11 +1,13 @@
 """tools/check_nets.py: which texts are nets, templates and pieces of nets."""
 
+import json
 import logging
 
 import pytest
 from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb, user_modules
+from caffelite.fork import option
 
 LAYER = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }\n'
@@ -74,3 +76,22 @@ def test_state_of_a_net(tool, tmp_path, monkeypatch, text, state):
 
 def test_solvers_are_no_nets(tool):
     assert not tool.is_net('net: "train_val.prototxt"\nbase_lr: 0.1\n')
+
+
+def test_nets_are_checked_with_a_fork(tool, tmp_path, monkeypatch, capsys):
+    """A type that reads data compiles nothing."""
+    files = {
+        "src/caffe/proto/caffe.proto": "message LayerParameter { optional string own_word = 901; }",
+        "src/caffe/layers/own_data_layer.cpp": "REGISTER_LAYER_CLASS(OwnData);",
+        "net.prototxt": 'layer { name: "d" type: "OwnData" top: "x" own_word: "w" }\n' + LAYER,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    counts = []
+    for options in ([], ["--fork", str(tmp_path)]):
+        monkeypatch.setattr("sys.argv", ["check_nets.py", str(tmp_path), "--json", *options])
+        assert tool.main() == 0
+        counts.append(json.loads(capsys.readouterr().out)["counts"])
+        option.leave()
+    assert counts == [{"nets": 1, "fails": 1}, {"nets": 1, "builds": 1}]

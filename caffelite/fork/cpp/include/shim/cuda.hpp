@@ -92,6 +92,13 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcp
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t = 0) {
   return cudaMemcpy(to, from, size, kind);
 }
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t = 0) { return cudaMemset(to, value, size); }
+inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                                size_t height, cudaMemcpyKind kind) {
+  for (size_t y = 0; y < height; ++y)
+    cudaMemcpy(static_cast<char*>(to) + y * to_pitch, static_cast<const char*>(from) + y * from_pitch, width, kind);
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = 0, cudaSuccess; }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, int) { return *stream = 0, cudaSuccess; }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
@@ -107,6 +114,8 @@ inline cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSucce
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return std::memset(properties, 0, sizeof(*properties)), cudaSuccess;
 }
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
 inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
   return attributes->device = 0, cudaSuccess;
 }
@@ -165,6 +174,15 @@ inline CBLAS_TRANSPOSE fork_transpose(cublasOperation_t o) { return o == CUBLAS_
 FORK_CUBLAS(float, S, s)
 FORK_CUBLAS(double, D, d)
 
+// cuFFT by name alone: headers mention its plans
+enum cufftResult { CUFFT_SUCCESS, CUFFT_INVALID_PLAN };
+enum cufftType { CUFFT_R2C = 0x2a, CUFFT_C2R = 0x2c, CUFFT_C2C = 0x29 };
+enum { CUFFT_FORWARD = -1, CUFFT_INVERSE = 1 };
+typedef int cufftHandle;
+typedef float cufftReal;
+typedef float2 cuComplex, cufftComplex;
+typedef double2 cuDoubleComplex, cufftDoubleComplex;
+
 enum curandStatus_t { CURAND_STATUS_SUCCESS, CURAND_STATUS_VERSION_MISMATCH, CURAND_STATUS_NOT_INITIALIZED,
   CURAND_STATUS_ALLOCATION_FAILED, CURAND_STATUS_TYPE_ERROR, CURAND_STATUS_OUT_OF_RANGE,
   CURAND_STATUS_LENGTH_NOT_MULTIPLE, CURAND_STATUS_DOUBLE_PRECISION_REQUIRED, CURAND_STATUS_LAUNCH_FAILURE,
@@ -199,6 +217,21 @@ T atomicMin(T* address, T value) {
   *address = std::min(old, value);
   return old;
 }
+template <typename T, typename C, typename V>
+T atomicCAS(T* address, C compare, V value) {
+  const T old = *address;
+  if (old == static_cast<T>(compare)) *address = static_cast<T>(value);
+  return old;
+}
+template <typename To, typename From>
+To fork_bits(From value) {
+  To result;
+  return std::memcpy(&result, &value, sizeof(result)), result;
+}
+inline double __longlong_as_double(long long x) { return fork_bits<double>(x); }
+inline long long __double_as_longlong(double x) { return fork_bits<long long>(x); }
+inline float __int_as_float(int x) { return fork_bits<float>(x); }
+inline int __float_as_int(float x) { return fork_bits<int>(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __powf(float x, float y) { return std::pow(x, y); }

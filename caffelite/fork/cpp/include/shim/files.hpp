@@ -1,4 +1,4 @@
-// Names of HDF5, LevelDB, LMDB, OpenCV and gtest that headers of Caffe mention: layers read no files through them.
+// Names of HDF5, LevelDB, LMDB and gtest that headers of Caffe mention: layers read no files through them.
 #pragma once
 #include <cstddef>
 #include <stdexcept>
@@ -50,39 +50,7 @@ struct MDB_val {
 };
 typedef unsigned int MDB_dbi;
 
-namespace cv {
-struct Size {
-  int width, height;
-  Size(int w = 0, int h = 0) : width(w), height(h) {}
-};
-struct Scalar {
-  double val[4];
-  Scalar(double a = 0, double b = 0, double c = 0, double d = 0) : val{a, b, c, d} {}
-};
-struct Rect {
-  int x, y, width, height;
-  Rect(int x = 0, int y = 0, int w = 0, int h = 0) : x(x), y(y), width(w), height(h) {}
-};
-template <typename T>
-struct Point_ {
-  T x, y;
-  Point_(T x = 0, T y = 0) : x(x), y(y) {}
-};
-typedef Point_<int> Point;
-typedef Point_<int> Point2i;
-typedef Point_<float> Point2f;
-class Mat {
- public:
-  int rows = 0, cols = 0;
-  unsigned char* data = nullptr;
-  int channels() const { shim::no_library("OpenCV"); }
-  int depth() const { shim::no_library("OpenCV"); }
-  bool empty() const { return true; }
-};
-template <typename T>
-class Mat_ : public Mat {};
-}  // namespace cv
-enum { CV_8U = 0, CV_32F = 5, CV_64F = 6, CV_LOAD_IMAGE_GRAYSCALE = 0, CV_LOAD_IMAGE_COLOR = 1 };
+#include "shim/opencv.hpp"
 
 namespace testing {
 class Test;

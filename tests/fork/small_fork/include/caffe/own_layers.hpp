@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <opencv2/core/core.hpp>
+
 #include "caffe/blob.hpp"
 #include "caffe/common.hpp"
 #include "caffe/layer.hpp"
@@ -58,6 +60,21 @@ class AbsValLayer : public Layer<Dtype> {
   virtual void Forward_cpu(const vector<Blob<Dtype>*>& bottom, const vector<Blob<Dtype>*>& top);
   virtual void Backward_cpu(const vector<Blob<Dtype>*>& top, const vector<bool>& propagate_down,
                             const vector<Blob<Dtype>*>& bottom);
+};
+
+template <typename Dtype>
+class PeakLayer : public Layer<Dtype> {
+ public:
+  explicit PeakLayer(const LayerParameter& param) : Layer<Dtype>(param), calls_(0) {}
+  virtual void Reshape(const vector<Blob<Dtype>*>& bottom, const vector<Blob<Dtype>*>& top);
+  virtual inline const char* type() const { return "Peak"; }
+
+ protected:
+  virtual void Forward_cpu(const vector<Blob<Dtype>*>& bottom, const vector<Blob<Dtype>*>& top);
+  virtual void Backward_cpu(const vector<Blob<Dtype>*>& top, const vector<bool>& propagate_down,
+                            const vector<Blob<Dtype>*>& bottom) {}
+  void Show(cv::Mat heat);
+  int calls_;
 };
 
 // Layers whose tops are like their bottoms

@@ -1,0 +1,8 @@
+#include "caffe/common.hpp"
+
+namespace caffe {
+
+Caffe::Brew Caffe::mode_ = Caffe::CPU;
+Caffe::Phase Caffe::phase_ = Caffe::TRAIN;
+
+}  // namespace caffe
