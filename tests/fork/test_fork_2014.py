@@ -64,7 +64,7 @@ def test_numbers_are_those_of_the_forks_code(folder):
     np.testing.assert_allclose(net.params["scale"][0].diff.ravel(), (d * X).sum((0, 2, 3)) / 2, rtol=1e-5)
 
 
-def test_a_net_of_v1_layers_is_trained_resumed_tested_and_deployed(folder):
+def test_a_net_of_v1_layers_lives_from_training_to_deploy(folder):
     (folder / "net.prototxt").write_text(TRAINED)
     (folder / "solver.prototxt").write_text(SOLVER)
     call("train", "--solver=solver.prototxt", "--record=none")

@@ -86,7 +86,7 @@ def test_parameters_are_filled_and_get_gradients(tmp_path):
     np.testing.assert_allclose(db, dy.sum((0, 2, 3)), rtol=1e-5, atol=1e-5)
 
 
-def test_arrays_of_opencv_are_those_of_memory_and_drawing_is_left_out(tmp_path):
+def test_layers_compute_with_arrays_of_opencv(tmp_path):
     """A layer whose Forward_cpu computes with cv::Mat, beside a function that draws and does not compile."""
     (top, _, _) = passes(tmp_path, layer("Peak"))
     flat = X.reshape(2, 3, 4)
