@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import CaffeliteError
@@ -19,8 +20,11 @@ log = logging.getLogger("caffelite")
 GRACE = 1  # seconds that open streams have when the server ends
 
 
-def run(config: ServeConfig, ready: Callable[[str], None]) -> None:
-    """Serves until a signal ends it. ready: receives the address to open, with the token if there is one.
+def run(
+    config: ServeConfig, ready: Callable[[str], None], make: Callable[[ServeConfig], Starlette] = create_app
+) -> None:
+    """Serves until a signal ends it. ready: receives the address to open, with the token if there is one. make: makes
+    the application.
 
     Errors: CaffeliteError where the address cannot be used or a certificate cannot be read.
     """
@@ -29,7 +33,7 @@ def run(config: ServeConfig, ready: Callable[[str], None]) -> None:
     host = f"[{config.host}]" if ":" in config.host else config.host
     address = f"{config.scheme}://{host}:{port}/" + (f"?token={quote(config.token)}" if config.token else "")
     options = uvicorn.Config(
-        create_app(config),
+        make(config),
         log_config=None,
         log_level="warning",
         access_log=False,  # an address may hold the token
@@ -60,7 +64,7 @@ def run(config: ServeConfig, ready: Callable[[str], None]) -> None:
 
 def _listener(config: ServeConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else asyncio does not set TCP_NODELAY
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((config.host.strip("[]"), config.port))

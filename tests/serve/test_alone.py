@@ -1,0 +1,200 @@
+"""One model over HTTP: answers as of classify, several pictures, batches, errors as JSON, token, counters, docs."""
+
+import base64
+import re
+import socket
+import threading
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from caffelite.deploy.classify import Classifier
+from caffelite.errors import CaffeliteError
+from caffelite.prototxt import read_net
+from caffelite.serve import server
+from caffelite.serve.alone import predictor as module
+from caffelite.serve.alone.app import create_app
+from caffelite.serve.alone.predictor import Batches, Busy, Predictor, deploy_net
+from caffelite.serve.config import ServeConfig
+from caffelite.zoo import trained
+
+TOKEN = "a token of this test"
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return Predictor(deploy_net("digits"), batch=8)
+
+
+def client_of(predictor: Predictor, **options) -> TestClient:
+    config = ServeConfig((trained.FOLDER,), **options)
+    return TestClient(create_app(config, predictor), base_url="http://127.0.0.1:5000", raise_server_exceptions=False)
+
+
+def contents(name: str, count: int) -> list[bytes]:
+    return [path.read_bytes() for path in trained.find(name).pictures[:count]]
+
+
+def encoded(pictures: list[bytes]) -> list[str]:
+    return [base64.b64encode(picture).decode() for picture in pictures]
+
+
+def test_answers_are_those_of_classify(digits):
+    pictures = contents("digits", 6)
+    document = read_net(deploy_net("digits"))
+    classifier = Classifier(document, digits._first.net.dev, 1, share=digits._first.net)
+    expected = [prediction.top(2) for prediction in classifier.predictions(pictures)]
+    with client_of(digits) as client:
+        by_json = client.post("/v1/classify", json={"images": encoded(pictures), "top": 2}).json()
+        files = [("image", (f"{i}.png", picture)) for i, picture in enumerate(pictures)]
+        by_form = client.post("/v1/classify", files=files, data={"top": "2"}).json()
+    for content in (by_json, by_form):
+        assert [[one["class"] for one in result["answers"]] for result in content["results"]] == expected
+    assert by_json["model"] == digits.name and by_json["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "field"),
+    [("ssd_shapes", "detect", "objects"), ("segnet_shapes", "segment", "mask"), ("ctc_words", "read", "text")],
+)
+def test_each_kind_of_net(name, operation, field):
+    predictor, pictures = Predictor(deploy_net(name), batch=1), contents(name, 2)
+    assert predictor.operation == operation
+    with client_of(predictor) as client:
+        answer = client.post(f"/v1/{operation}", json={"images": encoded(pictures)})
+        other = client.post("/v1/classify", json={"image": encoded(pictures)[0]})
+        assert f"/v1/{operation}" in client.get("/openapi.json").json()["paths"]
+    assert answer.status_code == 200 and all(result[field] for result in answer.json()["results"])
+    assert other.status_code == 404 and other.json()["error"] == f"this model answers POST /v1/{operation}"
+
+
+def test_a_mask_has_the_size_of_its_picture():
+    cv2 = pytest.importorskip("cv2")
+    predictor = Predictor(deploy_net("segnet_shapes"), batch=1)
+    picture = cv2.imencode(".png", np.full((50, 90, 3), 128, np.uint8))[1].tobytes()
+    with client_of(predictor) as client:
+        (result,) = client.post("/v1/segment", json={"image": encoded([picture])[0]}).json()["results"]
+    mask = cv2.imdecode(np.frombuffer(base64.b64decode(result["mask"]), np.uint8), cv2.IMREAD_UNCHANGED)
+    assert mask.shape == (50, 90) == (result["height"], result["width"])
+    share = next(one["share"] for one in result["answers"])
+    assert (mask == result["answers"][0]["class"]).mean() == pytest.approx(share)
+
+
+def test_one_picture_that_cannot_be_read(digits):
+    good = contents("digits", 1)[0]
+    with client_of(digits) as client:
+        answer = client.post("/v1/classify", json={"images": encoded([b"none", good])})
+        alone = client.post("/v1/classify", json={"images": encoded([b"none"])})
+    assert answer.status_code == 200
+    first, second = answer.json()["results"]
+    assert set(first) == {"error"} and second["answers"]
+    assert alone.status_code == 400 and alone.json()["error"] == first["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({}, "the request has no pictures"),
+        ({"images": []}, "the request has no pictures"),
+        ({"images": [3]}, "a picture is no text"),
+        ({"images": ["*"]}, "a picture is not base64"),
+        ({"images": ["AAAA"] * 257}, "too many pictures"),
+        ({"images": ["AAAA"], "top": 0}, "top is out of range"),
+        ({"images": ["AAAA"], "top": "many"}, "top is out of range"),
+        ({"images": ["AAAA"], "threshold": True}, "threshold is out of range"),
+        ([], "the body is not a JSON object"),
+    ],
+)
+def test_wrong_bodies(digits, body, text):
+    with client_of(digits) as client:
+        answer = client.post("/v1/classify", json=body)
+    assert answer.status_code == 400 and answer.json()["error"].startswith(text)
+
+
+def test_a_failure_of_the_server_is_json(digits, monkeypatch):
+    monkeypatch.setattr(digits, "record", lambda *_: 1 / 0)
+    with client_of(digits) as client:
+        answer = client.post("/v1/classify", json={"images": encoded(contents("digits", 1))})
+    assert answer.status_code == 500 and "terminal" in answer.json()["error"]
+
+
+def test_token(digits):
+    with client_of(digits, token=TOKEN) as client:
+        assert client.get("/health").json() == {"status": "ok", "model": digits.name, "operation": "classify"}
+        refused = [client.get("/metrics"), client.post("/v1/classify", json={})]
+        assert [answer.status_code for answer in refused] == [401, 401] and "token" in refused[1].json()["error"]
+        assert client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_counters(digits):
+    with client_of(digits) as client:
+        client.post("/v1/classify", json={"images": encoded([*contents("digits", 3), b"none"])})
+        client.get("/nothing")
+        text = client.get("/metrics").text
+    assert 'caffelite_requests_total{path="/v1/classify",status="200"} 1' in text
+    assert 'caffelite_requests_total{path="other",status="404"} 1' in text
+    assert 'caffelite_pictures_total{result="ok"} 3' in text and 'caffelite_pictures_total{result="error"} 1' in text
+    assert "caffelite_request_seconds_count 1" in text
+    sizes = dict(re.findall(r"caffelite_batch_size_(sum|count) (\d+)", text))
+    assert sizes["sum"] == "3"
+
+
+def test_docs_need_no_other_server(digits):
+    with client_of(digits) as client:
+        assert client.get("/", follow_redirects=False).headers["location"] == "/docs"
+        text = client.get("/docs").text
+    assert "POST /v1/classify" in text
+    assert not re.findall(r'(?:src|href)="(?!/)', text)
+
+
+class Slow:
+    """A predictor whose first pass waits; a picture of 0 fails."""
+
+    batch = 4
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.sizes = threading.Event(), threading.Event(), list[int]()
+
+    def run(self, pictures):
+        self.sizes.append(len(pictures))
+        self.begun.set()
+        self.go.wait(10)
+        if 0 in pictures:
+            raise CaffeliteError("a picture of 0")
+        return [10 * picture for picture in pictures]
+
+
+def test_pictures_that_wait_go_together():
+    slow = Slow()
+    with Batches(slow) as batches:
+        first = batches.submit([1])
+        assert slow.begun.wait(10)
+        rest = batches.submit([2, 0, 3, 4, 5, 6])
+        slow.go.set()
+        assert [future.result(10) for future in (*first, *rest[:1], *rest[2:])] == [10, 20, 30, 40, 50, 60]
+        with pytest.raises(CaffeliteError, match="a picture of 0"):
+            rest[1].result(10)
+    assert slow.sizes == [1, 4, 1, 1, 1, 1, 2]
+
+
+def test_too_many_wait(digits, monkeypatch):
+    monkeypatch.setattr(module, "WAITING", 2)
+    with Batches(digits) as batches, pytest.raises(Busy):
+        batches.submit([1, 2, 3])
+    with client_of(digits) as client:
+        answer = client.post("/v1/classify", json={"images": encoded(contents("digits", 3))})
+    assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+
+
+def test_names_of_models(tmp_path):
+    assert deploy_net(str(trained.find("digits").folder)) == deploy_net("digits")
+    with pytest.raises(CaffeliteError, match="no-such-net"):
+        deploy_net("no-such-net")
+
+
+def test_answers_are_sent_at_once():
+    """asyncio sets TCP_NODELAY where the socket names its protocol; without it an answer waits 40 ms for the client's
+    acknowledgment of its headers."""
+    with server._listener(ServeConfig((trained.FOLDER,), port=0)) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
