@@ -111,6 +111,9 @@ class _Joined:
         self._known = {message.name: message for message in self.file.message_type}
         self._enums = {enum.name: enum for enum in self.file.enum_type}
         self._moved: dict[str, str] = {}  # enums of the fork by name, where they are
+        enums = {enum.name for enum in schema.enums()}
+        taken = {message.name for message in schema.messages()} & self._enums.keys() | enums & self._known.keys()
+        self._renamed = {name: f"{name}_Of_Fork" for name in taken}  # what is an enum in one, a message in the other
         for enum in schema.enums():
             self._top_enum(enum)
         pairs = [(message, self._known.get(schema.name_here(message.name))) for message in schema.messages()]
@@ -125,6 +128,7 @@ class _Joined:
             else:
                 new = self.file.message_type.add()
                 new.CopyFrom(message)
+                new.name = self._renamed.get(message.name, message.name)
                 self._plain(new)
         for name in (LAYER, V1_LAYER):
             fields = self._known[name].field
@@ -133,8 +137,10 @@ class _Joined:
     def _top_enum(self, enum: EnumDescriptorProto) -> None:
         if enum.name in self._enums:
             _add_values(self._enums[enum.name], enum)
-        elif enum.name not in self._known:
-            self.file.enum_type.add().CopyFrom(enum)
+        else:
+            new = self.file.enum_type.add()
+            new.CopyFrom(enum)
+            new.name = self._renamed.get(enum.name, enum.name)
 
     def _merge_enums(self, own: DescriptorProto, other: DescriptorProto, scope: str) -> None:
         """Adds the enums of a message of the fork, in a message of their own where their words are taken."""
@@ -199,7 +205,7 @@ class _Joined:
         rest = field.type_name.removeprefix(".")
         package = next((each for each in self._schema.packages() if rest.startswith(f"{each}.")), "")
         first, *more = rest.removeprefix(f"{package}." if package else "").split(".")
-        name = ".".join(["", self._package, self._schema.name_here(first), *more])
+        name = ".".join(["", self._package, self._renamed.get(first, self._schema.name_here(first)), *more])
         field.type_name = self._moved.get(name, name)
 
 

@@ -46,6 +46,24 @@ def test_a_layer_that_only_the_fork_has_keeps_its_message(fork, tmp_path):
     assert list(theirs.bottom) == ["x"]
 
 
+def test_names_that_are_of_another_kind_here_are_the_forks(tmp_path):
+    """Sampler is an enum here, and RunOrigin a message."""
+    own = """
+message LayerParameter { optional SampledParameter sampled_param = 8099; }
+message SampledParameter { optional Sampler sampler = 1; optional RunOrigin origin = 2; }
+message Sampler { optional float min_scale = 1 [default = 1]; }
+enum RunOrigin { HERE = 0; THERE = 1; }
+"""
+    option.use(make(tmp_path / "own-caffe", own, ("Sampled",)))
+    text = HEAD + 'layer { name: "s" type: "Sampled" bottom: "x" top: "s" sampled_param { %s origin: THERE } }'
+    theirs = of_fork(option.current(), net(text % "sampler { min_scale: 0.5 }", tmp_path).layer[1]).sampled_param
+    assert (theirs.sampler.min_scale, theirs.origin) == (0.5, 1)
+    with pytest.raises(CaffeliteError, match='unknown field "max_scale" in Sampler'):
+        net(text % "sampler { max_scale: 0.5 }", tmp_path)
+    data = 'layer { name: "d" type: "Data" top: "x" data_param { source: "d" batch_size: 2 sampler: BALANCED } }'
+    assert net(data, tmp_path).layer[0].data_param.sampler == 1
+
+
 def test_a_layer_without_fields_is_the_forks_in_every_net(fork, tmp_path):
     text = HEAD + 'layer { name: "l" type: "ScaledLoss" bottom: "x" top: "s" }'
     first = net(text, tmp_path)
