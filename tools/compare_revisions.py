@@ -1,13 +1,14 @@
-"""Compares the weights that two revisions of caffelite train, byte for byte: LeNet on MNIST and CIFAR-10 quick.
+"""Compares the weights that two revisions of caffelite train, byte for byte: nets of images, text and detection, on one
+process, on two that share the samples, and on two that divide the net.
 
-The old revision trains from a fixed seed and writes a snapshot half-way. The new one repeats the whole run, resumes
-its own snapshot, and resumes the old revision's snapshot. Parameters and histories of all four must be equal. The
-revisions run on the same machine with the same number of threads, because kernels are chosen by the processor. The
-exit status is 1 where something differs.
+Each net trains on random data in small batches. The old revision writes a snapshot half-way. The new one repeats the
+whole run, resumes its own snapshot, and resumes the old revision's snapshot. Parameters and histories of all four must
+be equal. The revisions run on the same machine with one thread each, because kernels are chosen by the processor. Where
+both refuse a way for a net, the reason is printed. The exit status is 1 where something differs.
 
 Examples:
-  python tools/compare_revisions.py v0.1.0 --data ~/data
-  python tools/compare_revisions.py HEAD~20 HEAD --data ~/data --iterations 1000 --nets lenet
+  python tools/compare_revisions.py v0.1.0
+  python tools/compare_revisions.py HEAD~20 HEAD --nets lenet ssd_shapes --ways one stages=2 --iterations 20
 """
 
 import argparse
@@ -19,10 +20,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import check_split
+
 from caffelite import caffelite_pb2 as pb, prototxt
 
 ROOT = Path(__file__).resolve().parent.parent
-NETS = "lenet", "cifar10_quick"
+DETECTORS = "ssd_shapes", "faster_rcnn_shapes"
+NETS = (*check_split.NETS, *DETECTORS)
+WAYS = "one", "ranks", "stages=2", "shards=2"  # one process; two that share the samples; values of -split for two
 
 
 @contextlib.contextmanager
@@ -40,27 +45,42 @@ def checkout(revision: str | None) -> Iterator[Path]:
             subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
 
 
+def prepare(name: str, folder: Path) -> None:
+    """Writes NAME.prototxt and its data."""
+    if name not in DETECTORS:
+        check_split.prepare(folder, name, 1)
+        return
+    for words in ("shapes --images 12 --test_images 1", "detection shapes/train.json --name shapes_train"):
+        command = [sys.executable, "-m", "caffelite", "dataset", *words.split()]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    net = prototxt.read_net(ROOT / "models" / name / "train_val.prototxt").message
+    for layer in net.layer:
+        if layer.data_param.batch_size:
+            layer.data_param.batch_size = 4
+    (folder / f"{name}.prototxt").write_text(prototxt.write(net))
+
+
 def write_solver(name: str, folder: Path, iterations: int) -> Path:
-    """The shipped solver with a fixed seed and a snapshot half-way to ``iterations``, all in ``folder``."""
-    solver = prototxt.read_solver(ROOT / f"solvers/{name}_solver.prototxt").message
-    solver.net = str(ROOT / f"models/{name}/train_val.prototxt")
-    solver.max_iter, solver.snapshot, solver.random_seed = iterations, iterations // 2, 7
-    solver.test_iter[:], solver.test_interval, solver.display = [5], iterations // 2, iterations // 4
+    """A solver with a fixed seed and a snapshot half-way to ``iterations``, all in ``folder``."""
     folder.mkdir()
-    solver.snapshot_prefix = str(folder / "run")
+    text = f'net: "{name}.prototxt" {check_split.RECIPE} max_iter: {iterations} display: 1 '
+    text += f'snapshot: {iterations // 2} snapshot_prefix: "{folder}/run"'
     path = folder / "solver.prototxt"
-    path.write_text(prototxt.write(solver))
+    path.write_text(text)
     return path
 
 
-def train(tree: Path, solver: Path, data: Path, state: Path | None = None) -> None:
-    """Trains with the code in ``tree``; ``state``: a snapshot to resume. Errors: exits where the run fails."""
+def train(tree: Path, solver: Path, way: str, state: Path | None = None) -> str:
+    """Trains with the code in ``tree``; the last line that it said where it failed. state: a snapshot to resume."""
     words = [sys.executable, "-m", "caffelite", "train", "-solver", str(solver)]
     words += ["-snapshot", str(state)] if state else []
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
-    done = subprocess.run(words, cwd=data, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)} failed with the code in {tree}:\n{done.stderr[-2000:]}")
+    words += ["-split", way] if "=" in way else []
+    words = words if way == "one" else ["mpirun", "-n", "2", *words]
+    threads = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **threads, "PYTHONPATH": str(tree)}
+    done = subprocess.run(words, cwd=solver.parent.parent, env=environment, capture_output=True, text=True)
+    said = [line for line in done.stderr.splitlines() if line.startswith("caffelite: ")] or ["failed without a word"]
+    return said[0] if done.returncode else ""
 
 
 def content(prefix: Path) -> list[tuple[str, bytes]]:
@@ -68,8 +88,8 @@ def content(prefix: Path) -> list[tuple[str, bytes]]:
     net, state = pb.NetParameter(), pb.SolverState()
     net.ParseFromString(Path(f"{prefix}.caffemodel").read_bytes())
     state.ParseFromString(Path(f"{prefix}.solverstate").read_bytes())
-    found = [(f"parameter {i} of {x.name}", b.SerializeToString()) for x in net.layer for i, b in enumerate(x.blobs)]
-    return found + [(f"history {i}", blob.SerializeToString()) for i, blob in enumerate(state.history)]
+    blobs = [(f"parameter {i} of {x.name}", b.SerializeToString()) for x in net.layer for i, b in enumerate(x.blobs)]
+    return blobs + [(f"history {i}", blob.SerializeToString()) for i, blob in enumerate(state.history)]
 
 
 def difference(old: Path, new: Path) -> str | None:
@@ -80,38 +100,47 @@ def difference(old: Path, new: Path) -> str | None:
     return next((name for (name, a), (_, b) in zip(mine, theirs, strict=True) if a != b), None)
 
 
-def compare(name: str, old: Path, new: Path, data: Path, iterations: int, work: Path) -> bool:
-    """Whether two revisions train net ``name`` to the same bytes; prints a line for each run."""
-    end, half = f"run_iter_{iterations}", f"run_iter_{iterations // 2}"
-    train(old, write_solver(name, work / "old", iterations), data)
-    whole = work / "new"
-    train(new, write_solver(name, whole, iterations), data)
+def compare(name: str, way: str, old: Path, new: Path, iterations: int, work: Path) -> bool:
+    """Whether two revisions train net ``name`` to the same bytes; prints a line for each run. work: a folder with the
+    net and its data."""
+    end, half, label = f"run_iter_{iterations}", f"run_iter_{iterations // 2}", f"{name:20} {way:9}"
+    before, whole = work / f"{way}_old", work / f"{way}_new"
+    failures = (
+        train(old, write_solver(name, before, iterations), way),
+        train(new, write_solver(name, whole, iterations), way),
+    )
+    if any(failures):
+        print(f"{label} {'both' if all(failures) else 'one'} failed: {failures[0] or failures[1]}", flush=True)
+        return all(failures)
     runs = {"whole run": whole}
-    for label, source in (("resumed", whole), ("resumed from the old snapshot", work / "old")):
-        folder = runs[label] = work / label.replace(" ", "_")
+    for resumed, source in (("resumed", whole), ("resumed from the old snapshot", before)):
+        folder = runs[resumed] = work / f"{way}_{resumed.replace(' ', '_')}"
         solver = write_solver(name, folder, iterations)
         for suffix in ("caffemodel", "solverstate"):
             (folder / f"{half}.{suffix}").write_bytes((source / f"{half}.{suffix}").read_bytes())
-        train(new, solver, data, folder / f"{half}.solverstate")
-    found = {label: difference(work / "old" / end, folder / end) for label, folder in runs.items()}
-    for label, what in found.items():
-        print(f"{name:14} {label:30} {f'differs: {what}' if what else 'equal'}", flush=True)
-    return not any(found.values())
+        if failure := train(new, solver, way, folder / f"{half}.solverstate"):
+            print(f"{label} {resumed:30} failed: {failure}", flush=True)
+            return False
+    differences = {run: difference(before / end, folder / end) for run, folder in runs.items()}
+    for run, what in differences.items():
+        print(f"{label} {run:30} {f'differs: {what}' if what else 'equal'}", flush=True)
+    return not any(differences.values())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", help="revision to compare with")
     parser.add_argument("new", nargs="?", help="revision to check (default: this working tree)")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the databases that the nets name")
-    parser.add_argument("--iterations", type=int, default=200, help="iterations of a run (default 200)")
-    parser.add_argument("--nets", nargs="+", choices=NETS, default=NETS, help="nets to train (default: both)")
+    parser.add_argument("--iterations", type=int, default=4, help="iterations of a run, an even number (default 4)")
+    parser.add_argument("--nets", nargs="+", choices=NETS, default=NETS, help="nets to train (default: all)")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="how (default: all)")
     args = parser.parse_args()
     with checkout(args.old) as old, checkout(args.new) as new, tempfile.TemporaryDirectory() as work:
         equal = []
         for name in args.nets:
-            (folder := Path(work) / name).mkdir()
-            equal.append(compare(name, old, new, args.data, args.iterations, folder))
+            (folder := Path(work, name)).mkdir()
+            prepare(name, folder)
+            equal += [compare(name, way, old, new, args.iterations, folder) for way in args.ways]
     sys.exit(not all(equal))
 
 

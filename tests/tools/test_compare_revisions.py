@@ -1,5 +1,6 @@
 """tools/compare_revisions.py finds whether two revisions train the same bytes."""
 
+import shutil
 from pathlib import Path
 
 import compare_revisions as tool
@@ -7,17 +8,26 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data.writers import write_lmdb
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_a_revision_equals_itself(tmp_path, capsys):
-    for name in ("mnist_train_lmdb", "mnist_test_lmdb"):
-        write_lmdb(tmp_path / name, ((np.full((1, 28, 28), i, np.uint8), i % 10) for i in range(10)))
-    assert tool.compare("lenet", ROOT, ROOT, tmp_path, 4, tmp_path)
+@pytest.mark.parametrize("name, way", [("lenet", "one"), ("ssd_shapes", "one"), ("lenet", "stages=2")])
+def test_a_revision_equals_itself(name, way, tmp_path, capsys):
+    if way != "one" and not shutil.which("mpirun"):
+        pytest.skip("no mpirun")
+    tool.prepare(name, tmp_path)
+    assert tool.compare(name, way, ROOT, ROOT, 2, tmp_path)
     assert capsys.readouterr().out.count("equal") == 3
+
+
+@pytest.mark.slow
+def test_what_both_revisions_refuse_is_no_difference(tmp_path, capsys):
+    tool.prepare("ssd_shapes", tmp_path)
+    (tmp_path / "ssd_shapes.prototxt").write_text("layer { }")
+    assert tool.compare("ssd_shapes", "one", ROOT, ROOT, 2, tmp_path)
+    assert "both failed: caffelite: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("where", ["parameter 1 of ip", "history 0"])
