@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import CaffeliteError, missing_extra, quoted
-from ..layers.base.exporting import Winners
 from ..layers.batch_norm import BatchNorm
 from ..net.graph import Graph, Node, Value
 
@@ -28,8 +27,7 @@ def import_onnx(use: str = "export") -> ModuleType:
 
 class Writer:
     """Collects ONNX nodes and constants, and the ONNX name of each blob. free: the axes of each blob that are open,
-    besides the batch; batch: those that follow it. winners: of poolings, by the name of the places in their
-    planes."""
+    besides the batch; batch: those that follow it."""
 
     def __init__(
         self,
@@ -42,7 +40,6 @@ class Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self.names: dict[Value, str] = {}
-        self.winners: dict[str, Winners] = {}
         self._layer, self._count = "", 0
 
     def begin(self, node: Node) -> None:

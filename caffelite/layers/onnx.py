@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .base.exporting import ALL, OPERATORS, Node, Operator, Winners, Writer, layer_of, operator
+from .base.exporting import ALL, OPERATORS, Node, Operator, Writer, layer_of, operator
 from .batch_norm import BatchNorm
 from .concat_slice import Joint
 from .convolution import Kernels
@@ -83,12 +83,7 @@ def _max_pooling(w: Writer, node: Node, x: str, **attributes: object) -> list[st
         return [w.add("MaxPool", [x], **attributes)]
     y, places = w.add_many("MaxPool", [x], 2, **attributes)
     plane = w.add("ReduceProd", [w.add("Shape", [x], start=2)], keepdims=1)
-    in_planes = w.add("Cast", [w.add("Mod", [places, plane])], to=1)
-    k = layer_of(node, Pooling).window
-    reach = [(o - 1) * s + n for o, s, n in zip(node.tops[0].shape[2:], k.stride, k.kernel, strict=True)]
-    if not any(k.pad) and tuple(reach) == tuple(node.bottoms[0].shape[2:]):
-        w.winners[in_planes] = Winners(places, node.bottoms[0].shape, tuple(k.kernel), tuple(k.stride))
-    return [y, in_planes]
+    return [y, w.add("Cast", [w.add("Mod", [places, plane])], to=1)]
 
 
 def _free_pooling(w: Writer, node: Node, x: str) -> list[str]:

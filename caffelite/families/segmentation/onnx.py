@@ -47,10 +47,8 @@ def _resized(w: Writer, x: str, size: tuple[int, ...], **how: str) -> str:
 
 
 def _unpooled(w: Writer, node: Node, layer: Upsample, x: list[str]) -> str:
-    """x at the places of a pooling's winners. The operator for it where the pooling's blob had this size."""
-    free, winners = w.free.get(node.tops[0]), w.winners.get(x[1])
-    if winners and not free and tuple(winners.shape) == tuple(layer.y_shape):
-        return w.add("MaxUnpool", [x[0], winners.places], kernel_shape=winners.kernel, strides=winners.stride)
+    """x at the places of a pooling's winners; not by MaxUnpool, which OpenVINO lacks."""
+    free = w.free.get(node.tops[0])
     planes, sides = w.add("Shape", [x[0]], start=0, end=2), w.numbers(layer.y_shape[2:])
     if free:
         if layer.sized:

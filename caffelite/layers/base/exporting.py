@@ -1,7 +1,6 @@
 """What writes a layer as ONNX operators: registered in ``onnx.py`` beside the layers, called by the export."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -29,22 +28,9 @@ class Node(Protocol):
     def tops(self) -> Sequence[Blob]: ...
 
 
-@dataclass(frozen=True)
-class Winners:
-    """The places of a pooling's winners in the whole blob of this shape, whose windows cover it without a rest."""
-
-    places: str
-    shape: Shape
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-
-
 class Writer(Protocol):
     """Collects ONNX nodes and constants. free: the axes of each blob that are open, besides those of the batch. batch:
-    those that are as long as there are samples, or a multiple of it; empty where that is not known. winners: of
-    poolings, by the name of the places in their planes."""
-
-    winners: dict[str, Winners]
+    those that are as long as there are samples, or a multiple of it; empty where that is not known."""
 
     @property
     def batch(self) -> Mapping[Any, tuple[int, ...]]: ...
