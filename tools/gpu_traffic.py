@@ -99,9 +99,9 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBa
     solver = build_trainer(recipe, NOWHERE, "model", device, open_net=open_net)
     watch(recorder, solver.net)
     for _ in range(2):  # memory that grows does so in the first iterations
-        solver.captured.run(1)
+        solver.learning.captured.run(1)
     recorder.begin()
-    solver.captured.queue(1, 0)
+    solver.learning.captured.queue(1, 0)
     return recorder
 
 

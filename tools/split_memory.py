@@ -43,7 +43,7 @@ def main() -> None:
             trainer.solve(iterations=3)
         finally:
             trainer.close()
-        nets = trainer.train_step.pipeline.nets
+        nets = trainer.learning.iteration.pipeline.nets
         planned = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets) + 12 * trainer.net.params.size
         found = comm.gather((peak() - bare, bare, library_pages() - pages, planned / 2**20))
         if not comm.rank:

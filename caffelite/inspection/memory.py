@@ -107,13 +107,13 @@ def explanation(of: Callable[[], InspectedNet], limit: int, traits: DeviceTraits
 
 def check(run: Trainer, of: Callable[[], InspectedNet]) -> None:
     """Errors: the run needs more memory than a CPU has. Linux would allocate it and kill the run later."""
-    nets = [*run.train_step.pipeline.nets, *(net for net, _ in run.tests)]
+    nets = [*run.learning.iteration.pipeline.nets, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     params = run.net.params
     flat = params.size * (1 + len(run.updater.history)) + (0 if params.diff is None else params.diff.size)
     limit = available(None)
     if run.dev.traits.host_memory and arenas + flat * run.dev.dtype.itemsize > limit:
-        if run.division.divided:
+        if run.learning.division.divided:
             raise _part_too_large()
         raise explanation(of, limit, run.dev.traits, run.comm.size)
 

@@ -35,8 +35,8 @@ class SolverParameter:
     def base_lr(self, rate: float) -> None:
         trainer = self._trainer
         trainer.p.base_lr = rate
-        if not trainer.schedule.plateau:  # which has a state
-            trainer.schedule = rates.policy(trainer.p, trainer.locate)
+        if not trainer.learning.schedule.plateau:  # which has a state
+            trainer.learning.schedule = rates.policy(trainer.p, trainer.locate)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._trainer.p, name)
@@ -173,8 +173,8 @@ class Solver:
         """Calls ``on_start`` before each iteration, and ``on_gradients_ready`` before each update."""
         if self._callbacks is None:
             self._callbacks = _Callbacks(self._copies)
-            self._trainer.hooks.add(self._callbacks)
-            self._trainer.captured.observed = True
+            self._trainer.reports.hooks.add(self._callbacks)
+            self._trainer.learning.captured.observed = True
         self._callbacks.on_start.append(on_start)
         self._callbacks.on_gradients_ready.append(on_gradients_ready)
 

@@ -153,7 +153,7 @@ class _Run:
         try:
             hooks += self._other_hooks(trainer)
             for hook in hooks:
-                trainer.hooks.add(hook)
+                trainer.reports.hooks.add(hook)
             parallel.agreed(comm, lambda: recorder.started(trainer.state) if recorder else None)
             if recorder:
                 comm.record_failure_in(recorder.folder / files.OUTCOME)
@@ -213,7 +213,7 @@ class _Run:
         return memory.explained(self._subject, dev.number, bool(self._config.split), self._comm.size)
 
     def _recorder(self, trainer: Trainer) -> Recorder:
-        config, resumed = self._config, trainer.owner.resumed
+        config, resumed = self._config, trainer.files.owner.resumed
         start: dict[str, object]
         start = {"snapshot": str(resumed)} if resumed else {"weights": list(config.weights)} if config.weights else {}
         command = ["caffelite", "train", *config.arguments()]
@@ -231,11 +231,11 @@ class _Run:
         folder, values = self._folder(trainer), {}
         with suppress(CaffeliteError):  # the disk failed, and the run continues without records
             values = fields.read(folder).values
-        return TrackedRun(trainer.owner.run.id, folder.name, trainer.net.graph.name, folder, values)
+        return TrackedRun(trainer.files.owner.run.id, folder.name, trainer.net.graph.name, folder, values)
 
     def _final(self, trainer: Trainer) -> tuple[str, list[Path]]:
         """(state, final files) of the session: its records and the last model."""
-        folder, written = self._folder(trainer), trainer.checkpoints.written
+        folder, written = self._folder(trainer), trainer.files.checkpoints.written
         paths = [folder / name for name in (files.SOLVER, files.NET, files.METRICS, files.LOG)]
         if written:
             paths.append(Path(str(written[-1][1]).replace(".solverstate", ".caffemodel")))
@@ -275,7 +275,7 @@ class _Run:
         return Outcome(registry.FINISHED, f"after the {self._config.iterations} iterations that were requested")
 
     def _log_continuation(self, trainer: Trainer) -> None:
-        written = trainer.checkpoints.written
+        written = trainer.files.checkpoints.written
         unfinished = trainer.iteration < trainer.p.max_iter and not trainer.stopped_early
         if unfinished and written and written[-1][0] == trainer.iteration:
             where = ", under mpirun or srun as before" if self._comm.kind == "MPI" else ""
@@ -284,7 +284,7 @@ class _Run:
 
 def _log_start(trainer: Trainer) -> None:
     """Logs to which run the coming snapshots belong, and where they go."""
-    owner, prefix = trainer.owner, trainer.p.snapshot_prefix
+    owner, prefix = trainer.files.owner, trainer.p.snapshot_prefix
     name = described(owner.run).capitalize()
     if owner.resumed:
         log.info("%s resumes from %s; snapshots: %s_iter_*", name, owner.resumed, trainer.prefix)
@@ -304,7 +304,7 @@ class Overfit(Hook):
     def __init__(self, trainer: Trainer, batches: int):
         self._batches = batches
         self._first = self._last = float("nan")
-        passes = batches * trainer.division.divisions  # a micro-batch is a part of a batch
+        passes = batches * trainer.learning.division.divisions  # a micro-batch is a part of a batch
         for node, source in trainer.net.graph.sources:
             trainer.replace_source(node, Repeated(source, passes))
 

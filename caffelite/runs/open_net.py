@@ -108,7 +108,9 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
 
 def load_initial_weights(trainer: Trainer, config: RunConfig) -> None:
     """Loads the caffemodels of the configuration, else those that the solver names."""
-    load_weights(trainer.net, config.weights or list(trainer.p.weights), trainer.division.complete(trainer.net))
+    load_weights(
+        trainer.net, config.weights or list(trainer.p.weights), trainer.learning.division.complete(trainer.net)
+    )
 
 
 def without_extras(solver: pb.SolverParameter, display: int = 0) -> pb.SolverParameter:

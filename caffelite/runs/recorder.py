@@ -202,7 +202,11 @@ class Recorder(Hook):
         except (CaffeliteError, TypeError) as error:
             log.warning("%s is renamed: its %s cannot be read (%s)", self.folder, files.RUN, error)
             return []
-        return sessions if not known or not known.isdisjoint({trainer.owner.run.id, trainer.owner.before}) else []
+        return (
+            sessions
+            if not known or not known.isdisjoint({trainer.files.owner.run.id, trainer.files.owner.before})
+            else []
+        )
 
     def _rename_folder(self) -> None:
         if Path.cwd().is_relative_to(self.folder.resolve()):
@@ -223,8 +227,8 @@ class Recorder(Hook):
     def _session(self, trainer: Trainer) -> dict[str, object]:
         software = {"python": platform.python_version(), "system": platform.platform(), **installed_versions()}
         return {
-            "run": trainer.owner.run.id,
-            "resumed_run": trainer.owner.before,
+            "run": trainer.files.owner.run.id,
+            "resumed_run": trainer.files.owner.before,
             "iteration": trainer.iteration,
             "started": files.now(),
             "command": self.command,
@@ -276,7 +280,7 @@ def _shown(value: object) -> object:
 
 
 def _outputs(trainer: Trainer) -> list[str]:
-    graphs = map(trainer.division.complete, [trainer.net, *(net for net, _ in trainer.tests)])
+    graphs = map(trainer.learning.division.complete, [trainer.net, *(net for net, _ in trainer.tests)])
     sizes = {
         v.name: 1 if isinstance(v.node.layer, DetectionJudge) else int(np.prod(v.shape))
         for graph in graphs

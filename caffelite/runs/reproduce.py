@@ -82,7 +82,7 @@ def _repeat(folder: Path, session: dict, gpu: str | None, iterations: int | None
         if session.get("weights") or p.weights and not session.get("snapshot"):
             load_weights(trainer.net, list(session.get("weights") or p.weights))
         comparison = Comparison(folder, trainer)
-        trainer.hooks.add(comparison)
+        trainer.reports.hooks.add(comparison)
         trainer.step(max(0, min(iterations or p.max_iter, comparison.iterations) - trainer.iteration))
         trainer.report_losses()
     if not comparison.compared:
@@ -128,7 +128,7 @@ class Comparison(Hook):
         a, b = np.float32(recorded), np.float32(computed)
         if self.differs is None and a != b and not (np.isnan(a) and np.isnan(b)):
             self.differs = iteration, name, float(a), float(b)
-            self._trainer.requests.stop = True
+            self._trainer.learning.requests.stop = True
 
 
 def changed_data(entries: Sequence[dict]) -> list[str]:

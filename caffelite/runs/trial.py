@@ -147,9 +147,9 @@ class RangeTest(Hook):
 def range_test(trainer: Trainer, low: float, high: float, count: int) -> RangeTest:
     """Trains at rising rates, ``count`` iterations or until the loss blows up; the trainer is of no use afterwards."""
     test = RangeTest(Rising(low, high, count))
-    trainer.schedule, trainer.state.plateau = test.rate, None
-    trainer.nan_recovery.enabled = False
-    trainer.hooks.add(test)
+    trainer.learning.schedule, trainer.state.plateau = test.rate, None
+    trainer.reports.nan_recovery.enabled = False
+    trainer.reports.hooks.add(test)
     for _ in range(count):
         trainer.step(1)
         trainer.report_losses()

@@ -38,7 +38,7 @@ from .optim.average import Average
 from .optim.updates import Updater, fused_passes
 from .requests import Agreement, Requests
 from .state import IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
-from .trainer import Trainer
+from .trainer import Files, Learning, Reports, Trainer
 from .whole_net import WholeNet
 
 log = logging.getLogger("caffelite")
@@ -235,30 +235,24 @@ class _Plan:
             locate=self.locate,
             specs=self.specs,
             seed=self.seed,
-            schedule=self.schedule,
-            dev=self.dev,
-            comm=self.comm,
-            strong_scaling=self.asked.strong_scaling,
-            fp16_gradients=self.asked.fp16_gradients,
-            requests=self.requests,
-            agreement=agreement,
-            owner=self.owner,
-            division=division,
             epoch=self.epoch,
             epoch_fields=self.epoch_fields,
-            net=net,
-            learns=learns,
-            tests=self.tests,
-            state=state,
-            train_step=iteration,
-            captured=CapturedIterations(p, state, iteration, rate, agreement),
-            checkpoints=checkpoints,
-            losses=losses,
-            nan_recovery=nan_recovery,
-            best=best,
-            testing=testing,
-            snapshots=snapshots,
-            hooks=hooks,
+            strong_scaling=self.asked.strong_scaling,
+            fp16_gradients=self.asked.fp16_gradients,
+            learning=Learning(
+                net=net,
+                tests=self.tests,
+                division=division,
+                learns=learns,
+                state=state,
+                schedule=self.schedule,
+                iteration=iteration,
+                captured=CapturedIterations(p, state, iteration, rate, agreement),
+                requests=self.requests,
+                agreement=agreement,
+            ),
+            reports=Reports(hooks=hooks, losses=losses, testing=testing, best=best, nan_recovery=nan_recovery),
+            files=Files(snapshots=snapshots, checkpoints=checkpoints, owner=self.owner),
         )
 
     def _checkpoints(self, iteration: Iteration) -> Checkpoints:

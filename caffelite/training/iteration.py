@@ -148,7 +148,7 @@ class Passes:
         """Reports the pass to the watchdog; returns a call that reports each layer to it and to the observers."""
         if self._mark:
             self._mark(what, iteration=iteration)
-            moves = [self._move] if self._division and self._division.divided else []
+            moves = [self._move] if self._division else []
             observers = [functools.partial(self._mark, what), *moves, *observers]
         return _combined(observers) if observers else None
 

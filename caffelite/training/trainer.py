@@ -39,53 +39,97 @@ log = logging.getLogger("caffelite")
 
 
 @dataclass(eq=False, kw_only=True)
+class Learning:
+    """What trains: the nets of this process, and what computes an iteration.
+
+    division: of the nets; the processes that train together are its ``mesh``. learns: whether the train net has a loss
+    with a learned parameter below it. tests: nets with their test_iter. agreement: of the processes on ``requests``.
+    """
+
+    net: Net
+    tests: list[tuple[Net, int]]
+    division: WholeNet
+    learns: bool
+    state: TrainingState
+    schedule: Schedule
+    iteration: Iteration
+    captured: CapturedIterations
+    requests: Requests
+    agreement: Agreement
+
+
+@dataclass(eq=False, kw_only=True)
+class Reports:
+    """What a training reports, and what follows from it: every hook in its order, and those that are asked by name."""
+
+    hooks: Hooks
+    losses: LossReports
+    testing: Testing
+    best: BestWeights
+    nan_recovery: NanRecovery
+
+
+@dataclass(eq=False, kw_only=True)
+class Files:
+    """What a training writes: when snapshots are due, how they reach the disk, and whose their names are."""
+
+    snapshots: Snapshots
+    checkpoints: Checkpoints
+    owner: Ownership
+
+
+@dataclass(eq=False, kw_only=True)
 class Trainer:
     """Trains the net of a solver.prototxt on one device; ``build.build_trainer`` makes one.
 
     p, locate: the solver, with iterations in place of its ``epoch_fields``, and its places. specs: of the train net and
-    the test nets. division: of the nets that this process holds. learns: whether the train net has a loss with a
-    learned parameter below it. tests: nets with their test_iter.
+    the test nets. epoch: of the data of the train net. strong_scaling, fp16_gradients: see ``build.Options``.
     """
 
     p: pb.SolverParameter
     locate: Locator
     specs: tuple[NetSpec, list[NetSpec]]
     seed: int
-    schedule: Schedule
-    dev: Device
-    comm: SingleProcess
-    strong_scaling: bool
-    fp16_gradients: bool
-    requests: Requests
-    agreement: Agreement
-    owner: Ownership
-    division: WholeNet
     epoch: epochs.Epoch | None
     epoch_fields: dict[str, Any]
-    net: Net
-    learns: bool
-    tests: list[tuple[Net, int]]
-    state: TrainingState
-    train_step: Iteration
-    captured: CapturedIterations
-    checkpoints: Checkpoints
-    losses: LossReports
-    nan_recovery: NanRecovery
-    best: BestWeights
-    testing: Testing
-    snapshots: Snapshots
-    hooks: Hooks
+    strong_scaling: bool
+    fp16_gradients: bool
+    learning: Learning
+    reports: Reports
+    files: Files
 
     # what others read
 
     @property
+    def net(self) -> Net:
+        return self.learning.net
+
+    @property
+    def tests(self) -> list[tuple[Net, int]]:
+        """The test nets, with their test_iter."""
+        return self.learning.tests
+
+    @property
+    def state(self) -> TrainingState:
+        return self.learning.state
+
+    @property
+    def dev(self) -> Device:
+        return self.learning.net.dev
+
+    @property
+    def comm(self) -> SingleProcess:
+        """The processes that train together."""
+        return self.learning.iteration.comm
+
+    @property
     def prefix(self) -> str:
         """Of the names of snapshots."""
-        return self.owner.prefix
+        return self.files.owner.prefix
 
     @property
     def updater(self) -> Updater:
-        return self.train_step.updater
+        return self.learning.iteration.updater
 
     @property
     def iteration(self) -> int:
@@ -95,16 +139,16 @@ class Trainer:
     @property
     def batch(self) -> int:
         """Samples that a pass reads."""
-        return self.division.complete(self.net).batch_size
+        return self.learning.division.complete(self.net).batch_size
 
     @property
     def stopped_early(self) -> bool:
         """Whether tests have not improved for early_stop of them."""
-        return self.best.over(self.state)
+        return self.reports.best.over(self.state)
 
     def rate(self, iteration: int) -> float:
         """The learning rate of an iteration."""
-        return self.schedule(iteration) * self.state.rate_factor
+        return self.learning.schedule(iteration) * self.state.rate_factor
 
     def loss_window(self, count: int = 0) -> list[float]:
         """The losses of the last ``count`` iterations (0: the last average_loss ones), oldest first."""
@@ -125,18 +169,18 @@ class Trainer:
         restored = True
         while restored:
             self.step(end - self.iteration, progress)
-            if self.agreement.stop or self.stopped_early:
+            if self.learning.agreement.stop or self.stopped_early:
                 log.info("Optimization stopped early.")
                 return
-            restored = self.nan_recovery.recover_bad_weights(self.state)
+            restored = self.reports.nan_recovery.recover_bad_weights(self.state)
         self.report_losses()
-        self.hooks.finished(self.state)
-        self.train_step.check_faults()
+        self.reports.hooks.finished(self.state)
+        self.learning.iteration.check_faults()
         log.info("Optimization Done.")
 
     def step(self, count: int, progress: Callable[[Trainer, float], None] | None = None) -> None:
         """Runs ``count`` iterations. progress(trainer, rate): called after each, or after several of one launch."""
-        state, hooks = self.state, self.hooks
+        state, hooks = self.state, self.reports.hooks
         self._start()
         end = state.iteration + count
         while state.iteration < end:
@@ -150,20 +194,20 @@ class Trainer:
             if progress:
                 progress(self, self.rate(state.iteration - 1))
             hooks.after_iteration(state)
-            if self.agreement.stop:
+            if self.learning.agreement.stop:
                 return
 
     def _run_captured(self, end: int) -> int:
         """Runs iterations before ``end`` as one launch, where the host need not observe them; how many."""
-        count = self.captured.count(end)
+        count = self.learning.captured.count(end)
         if count:
-            self.captured.run(count)
+            self.learning.captured.run(count)
             self._mark_update()
         return count
 
     def _run_eagerly(self) -> int:
         """Runs one iteration; 0 where it restored an earlier state."""
-        state, iteration, hooks, p = self.state, self.train_step, self.hooks, self.p
+        state, iteration, hooks, p = self.state, self.learning.iteration, self.reports.hooks, self.p
         state.displays = due(p.display, state.iteration)
         snapshot_next = due(p.snapshot, state.iteration + 1)
         state.inspected = state.displays or snapshot_next or state.losses.pending + 1 == PENDING_LOSSES
@@ -183,7 +227,7 @@ class Trainer:
             return 0
         rate = self.rate(state.iteration)
         hooks.before_update(state, rate)
-        if self.learns:
+        if self.learning.learns:
             iteration.update(rate)
         hooks.after_update(state)
         return 1
@@ -198,31 +242,31 @@ class Trainer:
     def _start(self) -> None:
         self._join()
         self.claim()
-        self.train_step.average.start()
-        self.hooks.started(self.state)
+        self.learning.iteration.average.start()
+        self.reports.hooks.started(self.state)
 
     def claim(self) -> None:
         """Locks the snapshot prefix for this run, where it is to write snapshots. Errors: another run has it."""
-        if self.snapshots.enabled and (self.p.snapshot or self.p.snapshot_after_train or self.p.best_score):
-            self.checkpoints.claim(self.state)
+        if self.files.snapshots.enabled and (self.p.snapshot or self.p.snapshot_after_train or self.p.best_score):
+            self.files.checkpoints.claim(self.state)
 
     def _join(self) -> None:
         """Joins the processes that train together. Errors: they start from different numbers."""
-        if self.comm.size > 1 and not self.train_step.reducer:
-            join(self.p, self.state, self.train_step, self.agreement, self.fp16_gradients)
+        if self.comm.size > 1 and not self.learning.iteration.reducer:
+            join(self.p, self.state, self.learning.iteration, self.learning.agreement, self.fp16_gradients)
             scaling = "strong" if self.strong_scaling else "weak"
-            rate = self.p.base_lr or self.schedule(self.iteration)
-            log_processes(self.p, self.train_step, scaling, self.batch, rate, self.epoch)
+            rate = self.p.base_lr or self.learning.schedule(self.iteration)
+            log_processes(self.p, self.learning.iteration, scaling, self.batch, rate, self.epoch)
 
     def _log_start(self) -> None:
         """Joins the processes, and logs what will run and how."""
         for note in self.net.graph.notes:
             log.warning("%s", note)
-        if not self.learns:
+        if not self.learning.learns:
             log.warning("nothing is learned: the net has no loss with a learned parameter below it")
         self._join()
-        if not self.dev.traits.synchronous and (why := self.captured.why_eager()):
-            how = "in part as CUDA graphs" if self.captured.in_pieces() else "eagerly, not as CUDA graphs"
+        if not self.dev.traits.synchronous and (why := self.learning.captured.why_eager()):
+            how = "in part as CUDA graphs" if self.learning.captured.in_pieces() else "eagerly, not as CUDA graphs"
             log.info("Running %s: %s", how, why)
         elif not self.dev.traits.synchronous and self.p.debug_info and self.p.display:
             log.info("Iterations that debug_info displays run eagerly, not as CUDA graphs")
@@ -233,38 +277,38 @@ class Trainer:
 
     def test(self) -> None:
         """Runs every test net over its test_iter batches and logs the mean of each score."""
-        self.testing.test(self.state)
+        self.reports.testing.test(self.state)
 
     def snapshot(self) -> None:
         """Writes the model, then the state; of several processes the first does."""
-        self.snapshots.write(self.state)
+        self.files.snapshots.write(self.state)
 
     def restore(self, path: Path, saved: Any = None) -> None:
         """Goes on from a checkpoint: iteration, parameters, histories, positions of sources. saved: what was read from
         it."""
-        self.checkpoints.restore(self.state, path, saved)
-        self.checkpoints.written.append((self.iteration, path))
+        self.files.checkpoints.restore(self.state, path, saved)
+        self.files.checkpoints.written.append((self.iteration, path))
 
     def apply_update(self) -> None:
         """Updates the parameters from their gradients as they are, at the rate of the current iteration."""
-        if self.learns:
-            self.train_step.update(self.rate(self.iteration))
+        if self.learning.learns:
+            self.learning.iteration.update(self.rate(self.iteration))
 
     def report_losses(self) -> None:
         """Reports the losses that no hook has received."""
-        self.losses.report(self.state)
+        self.reports.losses.report(self.state)
 
     def replace_source(self, node: graph.Node, source: data.Source) -> None:
         """Gives a data layer of the train net another source."""
         feeding(node.layer).source = source
         self.net.rebuild(node)
-        self.train_step.renew_replicas()
+        self.learning.iteration.renew_replicas()
         entry = next(entry for entry in self.state.sources if (entry.net, entry.layer) == ("train", node.name))
         entry.source = source
 
     def close(self) -> None:
         """Releases the snapshot prefix and ends the threads that read data."""
-        self.owner.release()
+        self.files.owner.release()
         for net in (self.net, *(net for net, _ in self.tests)):
             net.close()
 

@@ -34,7 +34,7 @@ def train(comm, path: str, dtype: str, how: str = "", **options) -> dict[str, np
     dev = devices.open_device(dtype=dtype)
     options |= {"split": "" if how in ("half", "perturbed") else how, "fp16_gradients": how == "half"}
     run = build_trainer(document.message, document.locate, path, dev, comm=comm, **options)
-    mesh = run.division.mesh
+    mesh = run.learning.division.mesh
     try:
         if how == "perturbed":
             perturb(run)
@@ -42,7 +42,7 @@ def train(comm, path: str, dtype: str, how: str = "", **options) -> dict[str, np
         for name, flat, iterations in (("first", run.state.histories[0], 1), ("last", run.net.params.data, None)):
             run.step(iterations) if iterations else run.solve()
             if not mesh.position.group:
-                blobs = parameters_of(run.net, run.division).blobs(flat)
+                blobs = parameters_of(run.net, run.learning.division).blobs(flat)
                 actual |= {f"{name} {i}": blob for i, blob in enumerate(blobs)}
         same = mesh.data.gather(dev.download(run.net.params.data).tobytes())
         assert len(set(same)) == 1, "ranks end with other parameters"

@@ -42,9 +42,9 @@ def test_launches_are_those_of_the_device():
     solver = build_trainer(
         recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one")
     )
-    solver.captured.run(1)
+    solver.learning.captured.run(1)
     before = backend.launches
-    solver.captured.queue(1, 0)
+    solver.learning.captured.queue(1, 0)
     assert len(tool.iteration(net(), "tf32", {}).launches) == backend.launches - before > 8
 
 

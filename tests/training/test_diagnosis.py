@@ -88,7 +88,7 @@ def test_recurrent_state_is_replayed(kind, corrupted, train, device):
     def watch(solver):
         nonlocal net
         net = solver.net
-        solver.hooks = Hooks(Keep(), solver.hooks)
+        solver.reports.hooks = Hooks(Keep(), solver.reports.hooks)
 
     error = fails(train, SOLVER.replace("plain", "carried"), before=watch)
     assert error.report.first.layer == "rows"
@@ -226,7 +226,7 @@ def test_a_damaged_bundle_is_refused(corrupted, train, device):
 
 def test_a_disabled_check_lets_the_run_continue(corrupted, train):
     def unguarded(solver):
-        solver.nan_recovery.enabled = False
+        solver.reports.nan_recovery.enabled = False
 
     assert math.isnan(train(SOLVER, before=unguarded).losses()[-1])
 

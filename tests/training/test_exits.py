@@ -106,7 +106,7 @@ def run(make, job, at_12) -> Signals:
     with Signals(report=None) as signals, session(20) as comm:
         solver = make(TEXT, device=job[0], comm=comm, requests=signals.requests)
         solver.solve(lambda solver, rate: at_12(solver) if solver.iteration == 12 else None)
-    assert not solver.requests.snapshot
+    assert not solver.learning.requests.snapshot
     return signals
 
 

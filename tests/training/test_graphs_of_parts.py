@@ -213,8 +213,8 @@ class Job:
             run = build_trainer(document.message, document.locate, "solver.prototxt", self.devices[rank], **job)
             try:
                 run.solve()
-                blobs = list(parameters_of(run.net, run.division).blobs(run.net.params.data))
-                actual[rank] = run.captured.why_eager(), run.loss_window(16), blobs
+                blobs = list(parameters_of(run.net, run.learning.division).blobs(run.net.params.data))
+                actual[rank] = run.learning.captured.why_eager(), run.loss_window(16), blobs
             finally:
                 run.close()
                 comm.close()

@@ -215,7 +215,7 @@ def test_auto_repeats_a_resume_without_new_snapshots(folder, train, make):
 def test_a_run_from_an_older_snapshot_replaces_nothing(folder, train):
     first = train(SOLVER)
     back = train(SOLVER.replace("0.05", "0.01"), resume="run_iter_2.solverstate")
-    assert back.solver.owner.run.id != first.solver.owner.run.id
+    assert back.solver.files.owner.run.id != first.solver.files.owner.run.id
     assert (folder / "run_run_1/run_iter_4.solverstate").exists() and found() == "run_iter_4.solverstate"
     kept = Path("run_run_1/run_iter_4.solverstate")
     np.testing.assert_equal(snapshot.read_model(snapshot.read_state(kept), kept)[1]["value"], first.params())
@@ -224,8 +224,8 @@ def test_a_run_from_an_older_snapshot_replaces_nothing(folder, train):
 def test_a_resumed_run_keeps_its_id(folder, train):
     first = train(SOLVER, iterations=2)
     again = train(SOLVER, resume=found())
-    assert again.solver.owner.run.id == first.solver.owner.run.id and not (folder / "run_run_1").exists()
-    assert {weights.run_of(path).id for path in folder.glob("run_iter_*")} == {first.solver.owner.run.id}
+    assert again.solver.files.owner.run.id == first.solver.files.owner.run.id and not (folder / "run_run_1").exists()
+    assert {weights.run_of(path).id for path in folder.glob("run_iter_*")} == {first.solver.files.owner.run.id}
 
 
 def test_files_without_a_run_are_ordered_by_iteration(folder, train):
@@ -253,7 +253,7 @@ def test_run_order_survives_a_clock_set_back(folder, train, monkeypatch):
     train(SOLVER)
     monkeypatch.setattr(ownership.time, "time_ns", lambda: 5)
     run = train(OTHER)
-    assert snapshot.read_state(Path(found())).run.id == run.solver.owner.run.id
+    assert snapshot.read_state(Path(found())).run.id == run.solver.files.owner.run.id
 
 
 # Files of earlier runs
@@ -269,8 +269,8 @@ def test_files_of_an_earlier_run_are_moved(folder, train, form):
     second = train(text.replace("random_seed: 1", "random_seed: 2"))
     for name, body in before.items():
         assert (folder / "run_run_1" / name).read_bytes() == body
-        assert weights.run_of(folder / name).id == second.solver.owner.run.id
-    ids = first.solver.owner.run.id
+        assert weights.run_of(folder / name).id == second.solver.files.owner.run.id
+    ids = first.solver.files.owner.run.id
     assert any(line.startswith(f"run_iter_2.solverstate{end(form)} is of run {ids} (of 2") for line in second.log)
     assert sum(line.endswith(": moved to run_run_1") for line in second.log) == len(names)
     moved = Path(f"run_run_1/run_iter_4.solverstate{end(form)}")
@@ -290,7 +290,7 @@ def test_only_files_with_needed_names_are_moved(folder, train):
 
 def test_files_join_the_records_of_their_run(folder, train):
     first = train(SOLVER)
-    for name, run in (("run_run_7", "0" * 16), ("run_run_3", first.solver.owner.run.id)):
+    for name, run in (("run_run_7", "0" * 16), ("run_run_3", first.solver.files.owner.run.id)):
         (folder / name).mkdir()
         (folder / name / "run.json").write_text(json.dumps({"sessions": [{"run": run}]}))
     train(OTHER)

@@ -100,7 +100,7 @@ def test_a_stop_during_a_test_repeats_the_test(folder, train):
 
         def stopping(iteration, *rest):
             if solver.iteration == 8:
-                solver.requests.stop = True
+                solver.learning.requests.stop = True
             forward(iteration, *rest)
 
         net.forward = stopping
