@@ -51,7 +51,7 @@ class SoftmaxTerms(ArrayLoss):
         if self.divide is not None:
             return self.divide / (self.shares.count if self.shares else 1)
         total = self.label_total(xp, weights, counts)
-        return self._of_shares(self.shares.total(float(total))) if self.shares else xp.maximum(total, 1)
+        return self._of_shares(self.shares.total(np.array(float(total)))) if self.shares else xp.maximum(total, 1)
 
     def _of_shares(self, total: np.ndarray) -> float:
         assert self.shares
