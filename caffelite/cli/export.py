@@ -17,10 +17,18 @@ log = logging.getLogger("caffelite")
 @click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")
 @options.shape
 @click.option("--free_size", is_flag=True, help="Leave height and width of images open too.")
+@options.choice_option(
+    "--precision", choices=["fp32", "fp16", "int8"], help="Of weights and arithmetic.", default="fp32"
+)
+@options.file_option(
+    "--data",
+    help="With -precision: the net whose test data give int8 its ranges, and the accuracy before and after.",
+)
+@options.count_option("--samples", help="Of -data: a quarter calibrates, the others are judged.", default=1000)
 @options.gpu
 @options.code_if_asked
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
-def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
+def export(model, weights, out, check, shape, free_size, precision, data, samples, gpu, force) -> None:
     """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.
 
     The batch size is open; with --free_size also height and width of images, where no layer fixes them. An input with a
@@ -28,9 +36,12 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     channel order go along as metadata. A layer that ONNX cannot express is an error that names it. Needs onnx and
     onnxruntime (extra: onnx).
 
+    -precision fp16 and int8 convert the file by onnxruntime; inputs and outputs stay float32.
+
     \b
-    Example:
+    Examples:
       caffelite export -model models/lenet/deploy.prototxt -weights lenet_iter_10000.caffemodel -out lenet.onnx
+      caffelite export -model lenet.prototxt -out lenet.onnx -precision int8 -data models/lenet/train_val.prototxt
     """
     start()
     from .. import caffelite_pb2 as pb, prototxt
@@ -43,6 +54,8 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     from .upgrade import write
 
     options.refuse_existing(out, force)
+    if precision == "int8" and data is None:
+        raise click.UsageError("-precision int8 needs -data, the net whose test data give the ranges of values")
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     weights = options.named_weights(document, weights)
     message = with_shapes(document.message, parse_shapes(shape))
@@ -57,5 +70,31 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
         checked = onnx.check(tried, body)
         for name, difference in checked.outputs.items():
             log.info('onnxruntime %s: "%s" differs by at most %.2g of the greatest', checked.version, name, difference)
+    if precision != "fp32":
+        body = _converted(body, plain, precision, data, weights, samples, gpu)
     write(out, body)
     log.info("Wrote %s: %d bytes, opset %d", out, len(body), onnx.OPSET)
+
+
+def _converted(body: bytes, graph, precision: str, data, weights, samples: int, gpu) -> bytes:
+    """The file in another precision; prints the accuracy before and after, where the data have labels."""
+    from .. import caffelite_pb2 as pb, prototxt
+    from ..export import precision as lower
+    from ..report.collect import head
+    from ..runs.open_net import load_weights, open_device, open_net
+
+    calibrating, judging = [], []
+    if data is not None:
+        validation = open_net(prototxt.read_net(data), open_device(gpu), pb.TEST, keep=True)
+        try:
+            load_weights(validation, weights)
+            judged = head(validation.graph)
+            made = lower.batches(validation, graph, samples, judged.labels if judged else None)
+            calibrating, judging = lower.split(list(made))
+        finally:
+            validation.graph.close()
+    made = lower.half(body) if precision == "fp16" else lower.quantized(body, calibrating)
+    before, after = (lower.accuracy(each, judging) for each in (body, made))
+    if before is not None and after is not None:
+        log.info("Accuracy: %.4f in fp32, %.4f in %s", before, after, precision)
+    return made

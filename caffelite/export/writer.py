@@ -40,6 +40,7 @@ class Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self.names: dict[Value, str] = {}
+        self.integers: dict[str, str] = {}
         self._layer, self._count = "", 0
 
     def begin(self, node: Node) -> None:

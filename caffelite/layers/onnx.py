@@ -83,7 +83,9 @@ def _max_pooling(w: Writer, node: Node, x: str, **attributes: object) -> list[st
         return [w.add("MaxPool", [x], **attributes)]
     y, places = w.add_many("MaxPool", [x], 2, **attributes)
     plane = w.add("ReduceProd", [w.add("Shape", [x], start=2)], keepdims=1)
-    return [y, w.add("Cast", [w.add("Mod", [places, plane])], to=1)]
+    in_planes = w.add("Mod", [places, plane])
+    w.integers[top := w.add("Cast", [in_planes], to=1)] = in_planes
+    return [y, top]
 
 
 def _free_pooling(w: Writer, node: Node, x: str) -> list[str]:

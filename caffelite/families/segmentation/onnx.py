@@ -58,7 +58,8 @@ def _unpooled(w: Writer, node: Node, layer: Upsample, x: list[str]) -> str:
         sides = w.add("Sub", [sides, w.numbers(less)]) if any(less) else sides
     flat = w.add("Concat", [planes, w.numbers([-1])], axis=0)
     zeros = w.add("Expand", [w.scalar(0), w.add("Concat", [planes, w.add("ReduceProd", [sides], keepdims=1)], axis=0)])
-    places = w.add("Cast", [w.add("Reshape", [x[1], flat])], to=7)
+    exact = w.integers.get(x[1]) or w.add("Cast", [x[1]], to=7)  # float16 has not all of them
+    places = w.add("Reshape", [exact, flat])
     filled = w.add("ScatterElements", [zeros, places, w.add("Reshape", [x[0], flat])], axis=2)
     return w.add("Reshape", [filled, w.add("Concat", [planes, sides], axis=0)])
 

@@ -32,6 +32,8 @@ class Writer(Protocol):
     """Collects ONNX nodes and constants. free: the axes of each blob that are open, besides those of the batch. batch:
     those that are as long as there are samples, or a multiple of it; empty where that is not known."""
 
+    integers: dict[str, str]  # by the name of a blob of places: the same as int64
+
     @property
     def batch(self) -> Mapping[Any, tuple[int, ...]]: ...
     @property

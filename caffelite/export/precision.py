@@ -1,0 +1,122 @@
+"""ONNX files in float16 or int8, by onnxruntime's converters, and their accuracy on the data of a net."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import CaffeliteError, missing_extra
+from ..net.graph import Graph, Value
+from ..net.net import Net
+from .onnx import pixel_transforms
+from .writer import import_onnx
+
+CALIBRATED = 0.25  # of the samples; the accuracy is that of the others
+FLOAT16_EXCEPT = ("NonMaxSuppression", "MaxRoiPool", "TopK")  # operators without it, or with places above 2048
+
+
+@dataclass(frozen=True)
+class Batch:
+    """inputs: of the ONNX file, by name. labels: of a classifier, in the shape of its scores without the classes' axis;
+    None where the data have none."""
+
+    inputs: dict[str, np.ndarray]
+    labels: np.ndarray | None
+
+
+def batches(validation: Net, graph: Graph, samples: int, labels: Value | None) -> Iterator[Batch]:
+    """Batches of the test data until there are so many samples. validation: a TEST net on its data that keeps its
+    blobs; graph: the deploy net's; labels: of the samples. Errors: an input of the deploy net is no blob of
+    the data layers."""
+    feeds = {value.name: value for node in validation.graph.feeds for value in node.tops}
+    if missing := [name for name in graph.inputs if name not in feeds]:
+        expected = ", ".join(graph.inputs)
+        what = f'the net of -data has no data in "{missing[0]}"'
+        raise CaffeliteError(what, expected=f"data layers that make {expected}", found=", ".join(feeds))
+    transforms, done = pixel_transforms(graph), 0
+    while done < samples:
+        validation.forward(done)
+        inputs = {}
+        for name in graph.inputs:
+            values = validation.dev.download(validation.data[feeds[name]]).astype(np.float32)
+            if transform := transforms.get(name):  # back to the pixels that the file takes
+                values = values / np.float32(transform.scale)
+                if transform.mean is not None:
+                    top, left = np.maximum(np.array(transform.mean.shape[1:]) - values.shape[2:], 0) // 2
+                    values = values + transform.mean[:, top : top + values.shape[2], left : left + values.shape[3]]
+            inputs[name] = np.ascontiguousarray(values)
+        known = validation.dev.download(validation.data[labels]).astype(int) if labels else None
+        count = len(next(iter(inputs.values())))
+        yield Batch(inputs, known)
+        done += count
+
+
+def accuracy(body: bytes, data: list[Batch]) -> float | None:
+    """The share of labels that are the class of the greatest score of the only output; None where there are no labels,
+    or the output is not of classes."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(body, providers=["CPUExecutionProvider"])
+    right = total = 0
+    for batch in data:
+        scores = session.run(None, batch.inputs)
+        if len(scores) != 1 or batch.labels is None or scores[0].ndim < 2:
+            return None
+        best = scores[0].argmax(1)
+        if best.size != batch.labels.size:
+            return None
+        right += int((best.ravel() == batch.labels.ravel()).sum())
+        total += best.size
+    return right / total if total else None
+
+
+def half(body: bytes) -> bytes:
+    """The file with weights and arithmetic in float16; inputs and outputs stay float32."""
+    onnx = import_onnx()
+    try:
+        from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
+    except ImportError:
+        raise missing_extra("onnxruntime", "onnx", "-precision fp16") from None
+    blocked = [*DEFAULT_OP_BLOCK_LIST, *FLOAT16_EXCEPT]
+    model = convert_float_to_float16(onnx.load_from_string(body), keep_io_types=True, op_block_list=blocked)
+    return model.SerializeToString()
+
+
+class _Reader:
+    def __init__(self, data: list[Batch]):
+        self._inputs = iter([batch.inputs for batch in data])
+
+    def get_next(self) -> Mapping[str, np.ndarray] | None:
+        return next(self._inputs, None)
+
+
+def quantized(body: bytes, data: list[Batch]) -> bytes:
+    """The file with convolutions and products in int8, ranges measured on ``data``: weights by channel."""
+    try:
+        from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static, shape_inference
+    except ImportError:
+        raise missing_extra("onnxruntime", "onnx", "-precision int8") from None
+    CalibrationDataReader.register(_Reader)
+    with tempfile.TemporaryDirectory() as folder:
+        first, prepared, last = (Path(folder) / name for name in ("float.onnx", "prepared.onnx", "int8.onnx"))
+        first.write_bytes(body)
+        shape_inference.quant_pre_process(first, prepared, skip_symbolic_shape=True)
+        quantize_static(
+            prepared,
+            last,
+            _Reader(data),
+            op_types_to_quantize=["Conv", "Gemm", "MatMul", "MaxPool"],
+            per_channel=True,
+            reduce_range=True,  # else sums of products leave 16 bits on processors without VNNI
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+        return last.read_bytes()
+
+
+def split(data: list[Batch]) -> tuple[list[Batch], list[Batch]]:
+    """The batches to measure ranges on, and the others; of a single batch both."""
+    count = max(1, round(len(data) * CALIBRATED))
+    return data[:count], data[count:] or data
