@@ -114,6 +114,8 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
 class Plans:
     """In place of cuDNN: a plan for every problem."""
 
+    choices = None
+
     def __init__(self, recorder: RecordingBackend):
         self._recorder = recorder
 
@@ -125,6 +127,9 @@ class Plans:
             self._recorder.record(f"convolution {problem.kind}", read, output.nbytes, operations, problem.dtype)
 
         return SimpleNamespace(workspace=0, run=run)
+
+    def name(self, problem: Problem) -> str:
+        return problem.kind
 
 
 class RecordingBackend:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from caffelite.devices.cpu.choices import Choices
+from caffelite.devices.choices import Choices
 
 
 def test_the_same_to_the_last_bit(folder, call):

@@ -18,7 +18,7 @@ def new(tmp_path, monkeypatch):
     monkeypatch.setattr(choices.time, "perf_counter", lambda: now[0])
 
     def make(threads=2, instructions=0):
-        made = choices.Choices(threads, (3, 2, 0), instructions)
+        made = choices.CpuChoices(threads, (3, 2, 0), instructions)
         made.runs = []
 
         def taking(name, seconds):

@@ -3,9 +3,11 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import reference
 from devices.host import plans
-from devices.host.backend import HostBackend
+from devices.host.backend import HostBackend, decoded, encoded
 from textnet import bind
 
 from caffelite.devices import Window, ops
@@ -75,7 +77,7 @@ class Clock(HostBackend):
 def offer(monkeypatch, tmp_path):
     """offer(plans, times): an engine that is offered these plans, with the cache of the engines before it."""
     monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
-    monkeypatch.setenv("CAFFELITE_TUNE", "1")
+    monkeypatch.delenv("CAFFELITE_TUNE", raising=False)
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=NotSupported))
     monkeypatch.setattr(cudnn, "version", lambda: "9.28.0")
 
@@ -103,7 +105,7 @@ OUT_OF_MEMORY = MemoryError("Out of memory allocating 536,870,912 bytes")
 
 @pytest.mark.parametrize("reason", [RuntimeError("CUDNN_STATUS_INTERNAL_ERROR"), NotSupported("no")])
 def test_the_first_plan_that_can_be_built_is_taken(offer, tmp_path, monkeypatch, reason):
-    monkeypatch.delenv("CAFFELITE_TUNE")
+    monkeypatch.setenv("CAFFELITE_TUNE", "0")
     assert chosen(offer({"a": reason, "b": None, "c": None}, {})) == "b" and kept(tmp_path) == {}
 
 
@@ -173,6 +175,106 @@ def test_a_kept_plan_that_fails_now_stays_kept(offer, tmp_path):
     chosen(offer({"a": None, "b": None}, {"a": 1.0, "b": 2.0}))
     assert chosen(offer({"a": RuntimeError("CUDNN_STATUS_INTERNAL_ERROR"), "b": None}, {"b": 2.0})) == "b"
     assert kept(tmp_path) == {TASK.words(): "a"}
+
+
+# Grouped convolutions
+
+
+GROUPED = TASK._replace(x=(2, 8, 5, 5), w=(16, 4, 3, 3), y=(2, 16, 3, 3))
+
+
+@pytest.mark.parametrize("slices, name", [(0.5, "slices"), (2.0, "a")])
+def test_a_plan_for_each_group_is_a_candidate(offer, tmp_path, monkeypatch, slices, name):
+    """Timed as the others, kept by its name, and taken by the next process without timing."""
+    taken = []
+    monkeypatch.setattr(cudnn.Slices, "run", lambda self, *arrays: "slices")
+    engine = offer({"a": None}, {"a": 1.0, "slices": slices})
+    actual = engine.plan(GROUPED)
+    assert isinstance(actual, cudnn.Slices) == (name == "slices")
+    assert kept(tmp_path)[GROUPED.words()] == name and engine.times[GROUPED.words()] == {"a": 1.0, "slices": slices}
+    again = offer({"a": None}, {})
+    monkeypatch.setattr(Clock, "lap", lambda *_: taken.append(1))
+    assert isinstance(again.plan(GROUPED), cudnn.Slices) == (name == "slices") and not taken
+
+
+def test_groups_without_a_plan_take_one_for_each(offer, monkeypatch):
+    engine = offer({"a": None}, {"a": 1.0})
+    opened = engine.open
+
+    def refuse(problem):
+        if problem.groups > 1:
+            raise NotSupported("no")
+        return opened(problem)
+
+    monkeypatch.setattr(engine, "open", refuse)
+    assert isinstance(engine.plan(GROUPED), cudnn.Slices)
+    engine.choices = None
+    assert isinstance(engine.plan(GROUPED._replace(kind="dgrad")), cudnn.Slices)
+    assert engine.plan(GROUPED._replace(w=(18, 4, 3, 3), y=(2, 18, 3, 3))) is None, "36 bytes do not begin at 16"
+    assert cudnn.Slices.of_group(TASK) is None
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("last, numbers", [(False, "float32"), (True, "float32"), (True, "float16"), (True, "uint16")])
+def test_groups_by_slices(seed, last, numbers):
+    """The results are the grouped convolution's: whatever the layout and the type, with bias and ReLU, also in a slice
+    of wider rows."""
+    dev, rng, window, half = (
+        plans.device(refused={"groups"}),
+        np.random.default_rng(seed),
+        Window((3, 3)),
+        numbers != "float32",
+    )
+    x, w, b = (rng.normal(size=s).astype(np.float32) for s in ((2, 16, 5, 6), (32, 8, 3, 3), (32,)))
+    shape = reference.convolution(x, w, None, window, 2).shape
+    x, dy = (decoded(encoded(v, np.dtype(numbers))) for v in (x, rng.normal(size=shape)))
+
+    def stored(values):
+        return encoded(np.ascontiguousarray(values.transpose(0, 2, 3, 1) if last else values), np.dtype(numbers))
+
+    def check(array, values):
+        values = values.transpose(0, 2, 3, 1) if last and values.ndim == 4 and values.shape != w.shape else values
+        scale = {"float32": 1e-4, "float16": 5e-3, "uint16": 4e-2}[numbers]
+        np.testing.assert_allclose(decoded(array), values, rtol=scale, atol=8 * scale)
+
+    op = dev.build(ops.Convolution(x.shape, shape, window, 2, last, half))
+    y = stored(np.zeros(shape))
+    wide = dev.empty((*y.shape[:3], 48), numbers)
+    for out, bias, slope in [(y, b, 0.0), (y, None, None), *([(wide[..., 8:40], b, 0.0)] if last else [])]:
+        op.forward(stored(x), w, bias, out, slope)
+        check(out, reference.leaky(reference.convolution(x, w, bias, window, 2), slope))
+    dx, dw, db = stored(np.zeros(x.shape)), dev.empty(w.shape), dev.empty(32)
+    op.backward(stored(x), w, stored(dy), dx, dw, db)
+    for array, values in zip((dx, dw, db), reference.convolution_backward(x, w, dy, window, 2), strict=True):
+        check(array, values)
+    assert any(isinstance(plan, cudnn.Slices) for plan in dev.engine._plans.values())
+
+
+# The bound, and several processes
+
+
+def test_timing_ends_after_its_seconds(offer, tmp_path, monkeypatch, caplog):
+    """What remains takes cuDNN's first plan, and is timed by another process."""
+    monkeypatch.setattr(cudnn, "SECONDS", 0.0)
+    engine = offer({"a": None, "b": None}, {"a": 2.0, "b": 1.0})
+    assert chosen(engine) == "a" and kept(tmp_path) == {}
+    monkeypatch.setattr(cudnn, "SECONDS", 9.0)
+    assert chosen(offer({"a": None, "b": None}, {"a": 2.0, "b": 1.0})) == "b"
+
+
+def test_all_processes_take_the_first_one_s_choices(offer, tmp_path):
+    """Though each measures another one as the fastest."""
+    first, other = ({"a": x, "b": 3.0 - x} for x in (1.0, 2.0))
+    said = []
+    engine = offer({"a": None, "b": None}, first)
+    with engine.choices.shared(0, lambda value: said.append(value) or [value]):
+        assert chosen(engine) == "a"
+    (tmp_path / next(tmp_path.iterdir()).name).unlink()
+    engine = offer({"a": None, "b": None}, other)
+    with engine.choices.shared(1, lambda value: [said[0], value]):
+        assert chosen(engine) == "a" and not kept(tmp_path)
+    assert chosen(offer({"a": None, "b": None}, other)) == "b"
+    assert engine.choices.recorded() == [f"{TASK.words()}: a"]
 
 
 # What is reported

@@ -9,7 +9,8 @@ from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices import algorithms
-from caffelite.devices.cpu.choices import Choices
+from caffelite.devices.cache import ChoiceCache
+from caffelite.devices.cpu import choices
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint.snapshot import names, read_state
@@ -219,7 +220,8 @@ def test_a_resumed_run_takes_the_recorded_algorithms(folder, train, monkeypatch)
     """Even if another algorithm is measured as the fastest then."""
     monkeypatch.setattr(algorithms, "MEASURED_WORK", 0)
     fastest = ["winograd4", "winograd2"]  # of those that a pass has
-    monkeypatch.setattr(Choices, "_measured", lambda _self, _problem, runs: next(a for a in fastest if a in runs))
+    monkeypatch.setattr(choices, "_fastest", lambda runs: next(a for a in fastest if a in runs))
+    monkeypatch.setattr(ChoiceCache, "get", lambda self, key: None)
     (folder / "images.prototxt").write_text("""
 layer { name: "in" type: "DummyData" top: "x" top: "t" dummy_data_param {
   shape { dim: 2 dim: 16 dim: 6 dim: 6 } shape { dim: 2 dim: 16 dim: 6 dim: 6 }

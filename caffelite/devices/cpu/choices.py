@@ -1,21 +1,20 @@
-"""Chooses the algorithms of convolutions by measuring, and keeps the choices."""
+"""Chooses the algorithms of convolutions by measuring."""
 
-import contextlib
 import functools
 import hashlib
 import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import llvmlite
 import numba
 
 from ..cache import ChoiceCache
+from ..choices import Choices
 from ..processor import features
-from ..types import Gather
 from . import ahead
 
 REVISION = 6  # of kernels and measurements: what was chosen with another one is measured again
@@ -58,64 +57,27 @@ def _fastest(runs: Mapping[str, Callable[[], None]]) -> str:
     return best
 
 
-class Choices:
-    """The algorithm of each problem, which a text names: measured when it is first met, and kept on disk by processor,
-    its instructions, number of threads and versions.
-
-    """
+class CpuChoices(Choices):
+    """The algorithms of a CPU's convolutions, by processor, its instructions, number of threads and versions."""
 
     def __init__(self, threads: int, onednn: tuple[int, ...], instructions: int = 0):
         version = ".".join(map(str, onednn))
-        self._setting = (
-            f"{_processor()}, instructions {instructions:x} {_features()}, {threads} threads, kernels {REVISION}, "
-            f"oneDNN {version}, "
-            f"Numba {numba.__version__}, llvmlite {llvmlite.__version__}"
+        super().__init__(
+            ChoiceCache("cpu-algorithms.json"),
+            f"; {_processor()}, instructions {instructions:x} {_features()}, {threads} threads, kernels {REVISION}, "
+            f"oneDNN {version}, Numba {numba.__version__}, llvmlite {llvmlite.__version__}",
         )
-        self._cache = ChoiceCache("cpu-algorithms.json")
-        self._chosen: dict[str, str] = {}
-        self._agreed: set[str] = set()
-        self.ranks: tuple[int, Gather] | None = None  # while processes run the same problems in the same order
 
     def choose(self, problem: str, runs: Mapping[str, Callable[[], None]]) -> str:
         """The algorithm for a problem. runs: by algorithm, a function that runs it, which may be called any number of
         times; an algorithm has to be clearly faster than those before it."""
         if len(runs) == 1:
             return next(iter(runs))
-        if self.ranks and problem not in self._agreed:
-            rank, gather = self.ranks
-            self._agreed.add(problem)
-            mine = None
-            if rank == 0:
-                recorded = self._chosen.get(problem)
-                mine = recorded if recorded in runs else self._measured(problem, runs)
-            self._chosen[problem] = gather(mine)[0]
-        elif self._chosen.get(problem) not in runs:
-            self._chosen[problem] = self._measured(problem, runs)
-        return self._chosen[problem]
 
-    def _measured(self, problem: str, runs: Mapping[str, Callable[[], None]]) -> str:
-        key = f"{problem}; {self._setting}"
-        cached = self._cache.get(key)
-        if cached is not None and cached in runs:
-            return cached
-        ahead.finish()
-        best = _fastest(runs)
-        self._cache.put(key, best)
-        return best
+        def measure() -> tuple[str, bool]:
+            ahead.finish()
+            return _fastest(runs), True
 
-    @contextlib.contextmanager
-    def shared(self, rank: int, gather: Gather) -> Iterator[None]:
-        """Inside it the process of rank 0 chooses for all."""
-        self.ranks = rank, gather
-        try:
-            yield
-        finally:
-            self.ranks = None
-
-    def recorded(self) -> list[str]:
-        """All choices as "problem: algorithm", for a checkpoint."""
-        return [f"{problem}: {name}" for problem, name in sorted(self._chosen.items())]
-
-    def restore(self, lines: Iterable[str]) -> None:
-        """Takes choices that a checkpoint recorded; they take precedence over measured ones."""
-        self._chosen |= {problem: name for problem, _, name in (line.rpartition(": ") for line in lines)}
+        chosen = self.agree(problem, runs.__contains__, measure)
+        assert chosen
+        return chosen

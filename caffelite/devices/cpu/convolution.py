@@ -11,7 +11,7 @@ import numpy as np
 from .. import algorithms, ops
 from ..algorithms import DEPTHWISE, DIRECT, EXACT_TILE, PRODUCT, WINOGRAD
 from . import ahead, operations
-from .choices import Choices
+from .choices import CpuChoices
 from .formula_kernels import FormulaKernels
 from .onednn_operations import Convolution, InnerProduct
 from .registry import implements
@@ -32,7 +32,9 @@ class MeasuredConvolution:
     direct where none is fixed. ``taken``: the algorithm of each pass that has run.
     """
 
-    def __init__(self, choices: Choices, by_name: dict[str, Algorithm], problem: str, fixed: str | None, ordered: bool):
+    def __init__(
+        self, choices: CpuChoices, by_name: dict[str, Algorithm], problem: str, fixed: str | None, ordered: bool
+    ):
         self._choices, self._all, self._problem, self._fixed = choices, by_name, problem, fixed
         # Those whose weight gradients have small rounding errors.
         self._exact = {name: op for name, op in by_name.items() if WINOGRAD.get(name, EXACT_TILE) == EXACT_TILE}

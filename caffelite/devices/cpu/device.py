@@ -70,7 +70,7 @@ class CPU(FormulaKernels):
             _log_no_onednn()
         self.algorithms = None
         if self.library and not deterministic:
-            self.algorithms = choices.Choices(self.threads, self.library.version, self.library.instructions)
+            self.algorithms = choices.CpuChoices(self.threads, self.library.version, self.library.instructions)
         if precision == "auto":
             precision = "bf16" if self.library and self.library.bf16() == "native" else "fp32"
         self.traits = traits = cpu_traits(precision, self.dtype.name, self.library is not None)

@@ -13,7 +13,7 @@ from ..dtypes import BFLOAT16
 from ..formula import Formula, merged, unbias
 from ..types import Kernel
 from . import formulas, interpreted
-from .choices import Choices
+from .choices import CpuChoices
 from .kernels import channels_last, few_rows
 from .memory import Memory
 from .onednn import Library
@@ -29,7 +29,7 @@ class FormulaKernels(Memory, formula_ops.FormulaDevice):
     ``channels_last``; algorithms: where they are measured."""
 
     library: Library | None
-    algorithms: Choices | None
+    algorithms: CpuChoices | None
 
     @property
     def compiled(self) -> ModuleType:

@@ -18,6 +18,7 @@ from .packing import Member
 from .registry import implements
 
 PASSES = {"forward": "the forward pass", "dgrad": "the bottom's gradient", "wgrad": "the weights' gradient"}
+TAKEN = {"forward": "forward", "dgrad": "data gradient", "wgrad": "weight gradient"}  # passes, in tables
 LINE = 256  # bytes: parts of the workspace start at multiples of it
 
 
@@ -50,6 +51,7 @@ class Convolution:
         self._packed: tuple[Array, Array] | None = None
         self._packed_gradients: Array = None  # that wait for the end of a backward pass
         self._fresh = False  # whether a forward pass has put them there, and no backward pass has followed
+        self.taken: dict[str, str] = {}  # what solves each pass
         self._wholes: dict[str, Array] = {}  # contiguous arrays that replace slices, by kind of problem
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
@@ -90,9 +92,16 @@ class Convolution:
     def _problem(self, kind: str, like, biased: bool = False, rectified: bool = False) -> Problem:
         return Problem(kind, *self._shapes, biased, rectified, self._last, like.dtype.name, pitch(like))
 
+    def _plan(self, problem: Problem) -> Any:
+        """The plan for a problem; None where there is none."""
+        plan = self._device.engine.plan(problem)
+        if plan is not None and TAKEN[problem.kind] not in self.taken:
+            self.taken[TAKEN[problem.kind]] = self._device.engine.name(problem)
+        return plan
+
     def _by_weights(self, problem: Problem, image, w, b, out) -> bool:
         """Solves a problem that has weights among its inputs; whether there is a plan for it."""
-        plan = self._device.engine.plan(problem)
+        plan = self._plan(problem)
         if plan is None:
             return False
         dtype, biased, forward = np.dtype(problem.dtype), b is not None, problem.kind == "forward"
@@ -127,7 +136,7 @@ class Convolution:
 
     def _weight_gradient(self, problem: Problem, x, dy, dw, add: bool) -> bool:
         """dw = [dw +] the weights' gradient; whether there is a plan for it."""
-        plan = self._device.engine.plan(problem)
+        plan = self._plan(problem)
         if plan is None:
             return False
         dtype = np.dtype(problem.dtype)

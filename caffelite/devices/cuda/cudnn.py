@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -13,12 +14,16 @@ import numpy as np
 
 from ...errors import CaffeliteError
 from ..cache import ChoiceCache
+from ..choices import Choices
 from ..window import Window
 from .installation import first_line, install_extra
 
 log = logging.getLogger("caffelite")
 WORKSPACE = 512 << 20  # bytes of workspace that a plan may request
 MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
+SECONDS = 20.0  # that a process times plans, which later processes then find on disk
+ALIGNED = 16  # bytes that cuDNN reads at once
+SLICES = "slices"  # the name of a plan for each group, among those of cuDNN's plans
 SLOW = 1.5  # a plan with a first time of more than this multiple of the best is not measured further
 # Statuses that cuDNN groups with those of problems that it does not support.
 ENVIRONMENT = "PREREQUISITE_MISSING", "SUBLIBRARY_UNAVAILABLE", "INCOMPATIBLE_CUDA_DRIVER", "INCOMPATIBLE_CUDART"
@@ -90,23 +95,37 @@ class Problem(NamedTuple):
     last: bool = False
     dtype: str = "float32"
     pitch: int = 0
+    x_pitch: int = 0
+
+    @property
+    def groups(self) -> int:
+        return self.x[1] // self.w[1]
 
     def words(self) -> str:
         """The cache key of a choice."""
         sizes = (f"{name}{'x'.join(map(str, v))}" for name, v in (("x", self.x), ("w", self.w), ("y", self.y)))
         window = (f"{name}{a},{b}" for name, (a, b) in zip(("stride", "pad", "dilation"), self.window[1:], strict=True))
         flags = (name for name in ("biased", "rectified", "last") if getattr(self, name))
-        pitch = (f"pitch{self.pitch}",) if self.pitch else ()
-        return " ".join((self.kind, *sizes, *window, self.dtype, *flags, *pitch))
+        pitches = (f"{name}{channels}" for name in ("pitch", "x_pitch") if (channels := getattr(self, name)))
+        return " ".join((self.kind, *sizes, *window, self.dtype, *flags, *pitches))
 
     def arrays(self, empty: Callable[..., Any]) -> tuple[list[Any], Any]:
         """Inputs and output, allocated by ``empty(shape, dtype)``."""
-        n, m, h, w = self.y
-        wide = empty((n, h, w, self.pitch), self.dtype)[..., :m] if self.pitch else empty(self.y, self.dtype)
-        x, weights = empty(self.x, self.dtype), empty(self.w, self.dtype)
+
+        def sliced(shape: tuple[int, ...], pitch: int) -> Any:
+            n, c, h, w = shape
+            array = empty((n, h, w, pitch or c) if self.last else (n, pitch or c, h, w), self.dtype)
+            return channels(array, 0, c, self.last)
+
+        x, weights, y = sliced(self.x, self.x_pitch), empty(self.w, self.dtype), sliced(self.y, self.pitch)
         if self.kind == "forward":
-            return [x, weights, empty((m,), self.dtype)][: 2 + self.biased], wide
-        return ([wide, weights], x) if self.kind == "dgrad" else ([x, wide], weights)
+            return [x, weights, empty(self.w[:1], self.dtype)][: 2 + self.biased], y
+        return ([y, weights], x) if self.kind == "dgrad" else ([x, y], weights)
+
+
+def channels(images: Any, first: int, count: int, last: bool) -> Any:
+    """A slice of the channels of images."""
+    return images[..., first : first + count] if last else images[:, first : first + count]
 
 
 class Plan:
@@ -146,10 +165,10 @@ class Plan:
     def _nodes(self, problem: Problem):
         """The graph's inputs and its output."""
         kind, x, w, y, window, biased, rectified = problem[:7]
-        graph, tensor, pitch = self._graph, self._tensor, problem.pitch
+        graph, tensor, pitch, x_pitch = self._graph, self._tensor, problem.pitch, problem.x_pitch
         options = {"padding": list(window.pad), "stride": list(window.stride), "dilation": list(window.dilation)}
         if kind == "forward":
-            inputs = [tensor("x", x), tensor("w", w)]
+            inputs = [tensor("x", x, x_pitch), tensor("w", w)]
             out, shape, own = graph.conv_fprop(image=inputs[0], weight=inputs[1], **options), y, pitch
             if biased:
                 inputs.append(tensor("b", (1, y[1], 1, 1)))
@@ -158,16 +177,16 @@ class Plan:
                 out = graph.relu(input=self._shaped(out, y))
         elif kind == "dgrad":
             inputs = [tensor("dy", y, pitch), tensor("w", w)]
-            out, shape, own = graph.conv_dgrad(loss=inputs[0], filter=inputs[1], **options), x, 0
+            out, shape, own = graph.conv_dgrad(loss=inputs[0], filter=inputs[1], **options), x, x_pitch
         else:
-            inputs = [tensor("x", x), tensor("dy", y, pitch)]
+            inputs = [tensor("x", x, x_pitch), tensor("dy", y, pitch)]
             out, shape, own = graph.conv_wgrad(image=inputs[0], loss=inputs[1], **options), w, 0
         return inputs, self._shaped(out.set_output(True).set_data_type(self._data_type), shape, own)
 
     def _strides(self, shape, pitch: int = 0) -> list[int]:
-        n, c, h, w = shape
+        _, c, h, w = shape
         apart = pitch or c
-        return [apart * h * w, 1, w * apart, apart] if self._last else [c * h * w, h * w, w, 1]
+        return [apart * h * w, 1, w * apart, apart] if self._last else [apart * h * w, h * w, w, 1]
 
     def _tensor(self, name: str, shape, pitch: int = 0):
         return self._graph.tensor(
@@ -206,23 +225,66 @@ def engines_first(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys((*first.values(), *names)))
 
 
+class Slices:
+    """A grouped problem as one problem for each group, on slices of the channels, all by one plan. plan: that of the
+    problem ``of_group``."""
+
+    def __init__(self, problem: Problem, plan: Any):
+        self._problem, self._plan, self.workspace = problem, plan, plan.workspace
+
+    @staticmethod
+    def of_group(problem: Problem) -> Problem | None:
+        """The problem of one group; None where it cannot be solved on slices: cuDNN reads 16 bytes at once."""
+        groups, (m, c, *_) = problem.groups, problem.w
+        own = m // groups
+        if groups == 1 or any(count * np.dtype(problem.dtype).itemsize % ALIGNED for count in (c, own)):
+            return None
+        (n, wide, *image), (_, every, *top) = problem.x, problem.y
+        return problem._replace(
+            x=(n, c, *image),
+            w=(own, *problem.w[1:]),
+            y=(n, own, *top),
+            pitch=problem.pitch or every,
+            x_pitch=problem.x_pitch or wide,
+        )
+
+    def run(self, inputs, output, workspace) -> None:
+        kind = self._problem.kind
+        names = {"forward": "xwby", "dgrad": "ywx", "wgrad": "xyw"}[kind]
+        arrays = dict(zip(names if len(inputs) + 1 == len(names) else "xwy", (*inputs, output), strict=True))
+        for group in range(self._problem.groups):
+            *read, written = (self._slice(array, name, group) for name, array in arrays.items())
+            self._plan.run(read, written, workspace)
+
+    def _slice(self, array, name: str, group: int):
+        m, c = self._problem.w[0] // self._problem.groups, self._problem.w[1]
+        if name in "wb":
+            return array[group * m : (group + 1) * m]
+        count = c if name == "x" else m
+        return channels(array, group * count, count, self._problem.last)
+
+
 class Engine:
     """The plans of a device, chosen. Layers of one shape share them. strict, deterministic: as in Plan.
 
-    The first plan of cuDNN's ranking that suits is taken. With CAFFELITE_TUNE=1 several are timed when a problem is
-    first met, and the name of the fastest is kept on disk, for this driver; not where runs must be equal. Trials run on
-    arrays of their own.
+    Several plans are timed when a problem is first met, and the fastest is kept on disk, for this driver; that stops
+    after ``SECONDS``. Where runs must be equal, and with CAFFELITE_TUNE=0, the first plan of cuDNN's ranking that suits
+    is taken, and ``choices`` is None. Trials run on arrays of their own.
     """
+
+    choices: Choices | None = None
 
     def __init__(self, backend, strict: bool = False, deterministic: bool = False):
         self._backend, self._how = backend, (strict, deterministic)
         self._handles: dict[Any, Any] = {}
-        self._plans: dict[tuple[Problem, Any], Plan | None] = {}
+        self._plans: dict[tuple[Problem, Any], Plan | Slices | None] = {}
         self._reasons: dict[Problem, str] = {}
-        self._cache: ChoiceCache | None = None
-        if os.environ.get("CAFFELITE_TUNE") == "1" and not deterministic:
+        self._names: dict[Problem, str] = {}
+        self._seconds_left = SECONDS
+        self.times: dict[str, dict[str, float]] = {}  # milliseconds of what was timed, by problem and name
+        if os.environ.get("CAFFELITE_TUNE") != "0" and not deterministic:
             words = "cudnn", backend.model(), str(version()), "driver", backend.driver(), "strict" * strict
-            self._cache = ChoiceCache(re.sub(r"[^\w.]+", "-", " ".join(words).strip()) + ".json")
+            self.choices = Choices(ChoiceCache(re.sub(r"[^\w.]+", "-", " ".join(words).strip()) + ".json"))
 
     def handle(self):
         """cuDNN's handle for the stream in use; it is of the device that is current when it is made."""
@@ -233,12 +295,16 @@ class Engine:
             frontend().set_stream(handle=handle, stream=address)
         return self._handles[address]
 
-    def plan(self, problem: Problem) -> Plan | None:
+    def plan(self, problem: Problem) -> Plan | Slices | None:
         """The plan for a problem, on the stream in use; None where cuDNN has none that suits."""
         key = problem, self.handle()  # a plan belongs to a handle
         if key not in self._plans:
             self._plans[key] = self._chosen(problem)
         return self._plans[key]
+
+    def name(self, problem: Problem) -> str:
+        """The engine of the plan of a problem that was met, as eng34, or "slices"."""
+        return self._names[problem].split("_")[0]
 
     def why_none(self, problem: Problem) -> str:
         """Why a problem that was met has no plan."""
@@ -247,19 +313,37 @@ class Engine:
     def open(self, problem: Problem) -> Plan:
         return Plan(problem, *self._how, handle=self.handle())
 
-    def _chosen(self, problem: Problem) -> Plan | None:
+    def _chosen(self, problem: Problem) -> Plan | Slices | None:
         failures: list[str] = []
+        slices = self._slices(problem) if self.choices else None
         try:
             plan = self.open(problem)
         except errors() as mistake:
             self._reasons[problem] = first_line(mistake)
-            return None
+            return self._by_groups(problem, slices)
         names = self._candidates(problem, plan, failures)
-        name = self._fastest(problem, plan, names, failures) if self._cache else next(names, None)
-        if name is None or not plan.build(name):
+        if not self.choices:
+            name = next(names, None)
+        else:
+            suits = functools.partial(_suits, plan, slices)
+            measure = functools.partial(self._fastest, problem, plan, slices, names, failures)
+            name = self.choices.agree(problem.words(), suits, measure)
+        if name is None or name == SLICES or not plan.build(name):
             self._reasons[problem] = failures[0] if failures else "cuDNN has no plan that suits"
-            return None
+            return self._by_groups(problem, slices)
+        self._names[problem] = name
         return plan
+
+    def _by_groups(self, problem: Problem, slices: Slices | None) -> Slices | None:
+        """What is left where no plan of the complete problem is taken."""
+        self._names[problem] = SLICES
+        return slices or self._slices(problem)
+
+    def _slices(self, problem: Problem) -> Slices | None:
+        """The problem's plan by groups, where there is one."""
+        group = Slices.of_group(problem)
+        plan = self.plan(group) if group else None
+        return Slices(problem, plan) if plan else None
 
     def _candidates(self, problem: Problem, plan: Plan, failures: list[str]) -> Iterator[str]:
         """Names of plans that may be taken, best first. failures: gets the errors of others."""
@@ -272,7 +356,7 @@ class Engine:
             except (RuntimeError, MemoryError) as mistake:
                 failures.append(f"{name}: {first_line(mistake)}")
 
-    def _trial(self, problem: Problem, plan: Plan) -> tuple[list[Any], Any, Callable[[], None]]:
+    def _trial(self, problem: Problem, plan: Plan | Slices) -> tuple[list[Any], Any, Callable[[], None]]:
         """Inputs that are 0, an output, and what runs a plan on them."""
         inputs, output = problem.arrays(self._backend.empty)
         for array in inputs:
@@ -292,28 +376,39 @@ class Engine:
             outputs.append((first.astype(np.uint32) << 16).view(np.float32)[0] if bfloat else first[0])
         return bool(np.isnan(outputs[0]) and outputs[1] == math.inf)
 
-    def _fastest(self, problem: Problem, plan: Plan, names: Iterator[str], failures: list[str]) -> str | None:
-        """The name that the cache has, if there still is such a plan, else that of the fastest candidate. A choice in
-        which a plan failed that may run another time is not kept."""
-        assert self._cache
-        known = self._cache.get(problem.words())
-        if known in plan.names and plan.build(known):
-            return known
+    def _fastest(
+        self, problem: Problem, plan: Plan, slices: Slices | None, names: Iterator[str], failures: list[str]
+    ) -> tuple[str | None, bool]:
+        """The name of the fastest candidate, and whether it is to be kept: not where a plan failed that may run another
+        time, and not once measuring has taken its time."""
+        if self._seconds_left <= 0:
+            return next(names, None), False
         _log_timing()
+        begin = time.perf_counter()
 
         def lap(name: str, times: int) -> float:
-            plan.build(name)
-            return self._backend.lap(self._trial(problem, plan)[2], times)
+            taken = slices if name == SLICES and slices else plan
+            if taken is plan:
+                plan.build(name)
+            return self._backend.lap(self._trial(problem, taken)[2], times)
 
-        best = fastest(list(itertools.islice(names, MOST)), lap, failures)
-        if best and not failures:
-            self._cache.put(problem.words(), best)
-        return best
+        tried = [*itertools.islice(names, MOST), *([SLICES] if slices else [])]
+        self.times[problem.words()] = times = laps(tried, lap, failures)
+        log.info("%s: %s", problem.words(), ", ".join(f"{name} {ms:.3g} ms" for name, ms in times.items()))
+        self._seconds_left -= time.perf_counter() - begin
+        if self._seconds_left <= 0:
+            log.info("Timing took %.0f s: what remains takes cuDNN's first plans in this run", SECONDS)
+        return min(times, key=times.__getitem__, default=None), not failures
 
 
-def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> str | None:
-    """Which of several takes the least time, of those that run. lap(name, times): the milliseconds of one run, of so
-    many in a row. failures: gets what those raise that do not run."""
+def _suits(plan: Plan, slices: Slices | None, name: str) -> bool:
+    """Whether a choice can be taken here."""
+    return bool(slices) if name == SLICES else name in plan.names and plan.build(name)
+
+
+def laps(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> dict[str, float]:
+    """The milliseconds of one run of each that runs. lap(name, times): of one run, of so many in a row. failures: gets
+    what those raise that do not run."""
     taken: dict[str, float] = {}
     for name in names:
         try:
@@ -327,7 +422,7 @@ def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[s
             log.info("cuDNN's plan %s does not run: %s", name, first_line(mistake))
             continue
         taken[name] = once
-    return min(taken, key=taken.__getitem__, default=None)
+    return taken
 
 
 @functools.cache

@@ -53,7 +53,6 @@ class GPU(FormulaKernels):
 
     name = "gpu"
     inference = None
-    algorithms = None  # cuDNN ranks its plans alike on equal GPUs
 
     def __init__(
         self,
@@ -72,6 +71,7 @@ class GPU(FormulaKernels):
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.precision = precision = precisions.suited(precision, self.backend.capability, number)
         self.engine = self.backend.convolutions(precision == "fp32", deterministic)
+        self.algorithms = self.engine.choices
         self.traits = traits = cuda_traits(precision, self.dtype.name, self.backend.capability, captures=not eager)
         self.half_dtype = FLOAT16 if precision == "fp16" else BFLOAT16
         if traits.half and not traits.half_images:

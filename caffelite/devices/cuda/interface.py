@@ -5,6 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..choices import Choices
 from ..types import Array
 
 Stream: TypeAlias = Any  # of CuPy, or what the backend has instead
@@ -14,9 +15,13 @@ Event: TypeAlias = Any
 class Convolutions(Protocol):
     """Plans of convolutions: see cudnn.Engine."""
 
+    choices: Choices | None
+
     def plan(self, problem: Any) -> Any: ...
 
     def why_none(self, problem: Any) -> str: ...
+
+    def name(self, problem: Any) -> str: ...
 
 
 class Backend(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,8 @@ from .backend import HostBackend, decoded, encoded
 
 
 class Engine(cudnn.Engine):
-    """The stand-in's plans. refused: what there are no plans for, (kind, biased, rectified) or "slices"; hides: what
-    ReLUs make a number of, "nan" or "inf". Each plan wants more workspace than the last."""
+    """The stand-in's plans. refused: what there are no plans for, (kind, biased, rectified), "slices" or "groups".
+    hides: what ReLUs make a number of, "nan" or "inf". Each plan wants more workspace than the last."""
 
     def __init__(self, backend: HostBackend, refused=(), hides: str = ""):
         super().__init__(backend, deterministic=True)
@@ -27,7 +28,8 @@ class Engine(cudnn.Engine):
         return self._backend.stream
 
     def open(self, problem: cudnn.Problem) -> Plan:
-        if problem[:1] + problem[5:7] in self.refused or (problem.pitch and "slices" in self.refused):
+        traits = {"slices": problem.pitch, "groups": problem.groups > 1}
+        if problem[:1] + problem[5:7] in self.refused or any(traits[name] for name in traits if name in self.refused):
             raise RuntimeError("no plan")
         return Plan(self._backend, problem, self._growing, self.hides)
 
@@ -63,11 +65,9 @@ class Plan:
         assert len(inputs) == 2 + p.biased and workspace.nbytes >= self.workspace
         workspace[: self.workspace] = 0xEE
         assert all(a.dtype == p.dtype for a in (*inputs, output))
-        pitches = {"forward": (0, 0, p.pitch), "dgrad": (p.pitch, 0, 0), "wgrad": (0, p.pitch, 0)}[p.kind]
-        arrays = (*inputs[:2], output)
-        assert [pitch(a) for a in arrays] == [
-            v if a.size > a.shape[-1] else 0 for v, a in zip(pitches, arrays, strict=True)
-        ]
+        names = {"forward": "xwy", "dgrad": "ywx", "wgrad": "xyw"}[p.kind]
+        for name, array in zip(names, (*inputs[:2], output), strict=True):
+            self.check_pitch(array, {"x": p.x_pitch, "w": 0, "y": p.pitch}[name])
         shapes = {"forward": (p.x, p.w, None), "dgrad": (p.y, p.w), "wgrad": (p.x, p.y)}[p.kind]
         inputs = [decoded(a) if s is None else self.plain(a, s) for a, s in zip(inputs, shapes, strict=False)]
         groups = p.x[1] // p.w[1]
@@ -82,6 +82,13 @@ class Plan:
         else:
             result = reference.convolution_backward(inputs[0], np.zeros(p.w), inputs[1], p.window, groups)[1]
         output[...] = encoded(result.transpose(0, 2, 3, 1) if p.last else result, output.dtype).reshape(output.shape)
+
+    def check_pitch(self, array, channels: int) -> None:
+        """Images are slices as the problem says."""
+        if not self.problem.last and channels:
+            assert array.strides[0] == channels * math.prod(array.shape[2:]) * array.itemsize
+        elif array.size > array.shape[-1]:
+            assert pitch(array) == (channels if channels != array.shape[-1] else 0)
 
     def plain(self, array, shape):
         """As N×C×H×W."""
