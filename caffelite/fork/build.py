@@ -1,5 +1,6 @@
 """Compiles layers of a fork, and what they need of it, into a shared library."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from .. import stored
 from ..errors import CaffeliteError
 from ..system import cache_folder, usable_cores
-from . import cuda_source, messages, salvage
+from . import cuda_source, messages, salvage, tree as trees
 from .tree import Source, Tree
 
 CPP = Path(__file__).parent / "cpp"
@@ -54,7 +55,9 @@ ALWAYS = (
     "src/caffe/layer_factory.cpp",
     "src/caffe/util/math_functions.cpp",
 )
-METHODS = ("LayerSetUp", "SetUp", "Reshape", "Forward_cpu", "Backward_cpu")  # without which a layer is of no use
+METHODS = ("LayerSetUp", "SetUp", "Reshape")  # with the passes, without which a layer is of no use
+METHODS += ("Forward_cpu", "Forward_gpu", "Backward_cpu", "Backward_gpu")
+HEADERS = (".hpp", ".h", ".cuh")
 SALVAGES = 8  # attempts to compile a file without what does not compile
 _COMPILE_ERROR = {"file": str, "line": int, "cause": str}  # in the cache
 _ERROR = re.compile(r"^(.+?):(\d+)(?::\d+)?:\s*(?:fatal )?error:\s*(.*)$", re.MULTILINE)
@@ -137,7 +140,7 @@ class Build:
         for text in (self.cxx, _version(self.cxx), *FLAGS, str(self.tree.root), repr(self.tree.generation.registry)):
             digest.update(text.encode())
         for path, text in self.tree.files.items():
-            if path.suffix in (".hpp", ".h", ".cuh"):
+            if path.suffix in HEADERS:
                 digest.update(f"{self.tree.location(path)}\0{text}\0".encode("latin-1", "replace"))
         return digest.hexdigest()[:20]
 
@@ -164,13 +167,15 @@ class Build:
         header, code = messages.sources(self.descriptors)
         yield "caffe/proto/caffe.pb.h", header
         yield "caffe/proto/caffe.pb.cc", code
-        headers = {path.name: path for path in self.tree.files if path.suffix in (".hpp", ".h", ".cuh")}
+        own_core = {f"caffe/{name}.hpp" for name in trees.CORE}
+        headers = {path.name: path for path in self.tree.files if path.suffix in HEADERS}
+        yield from self._launching_headers()
         pretty = '#include "caffe/proto/caffe.pb.h"\nnamespace caffe { class NetParameterPrettyPrint; }\n'
         yield "caffe/proto/caffe_pretty_print.pb.h", pretty
         texts = [*self.tree.files.values(), *(path.read_text() for path in sorted(CORE.rglob("*.?pp")))]
         for name in sorted({name for text in texts for name in re.findall(r'#\s*include\s*[<"]([^>"]+)[>"]', text)}):
             shim = next((shim for start, shim in SHIMS if name.startswith(start)), None)
-            if any((folder / name).exists() for folder in self._folders()):
+            if any((folder / name).exists() for folder in self._folders()[:2]) or name in own_core:
                 continue
             if shim:
                 yield name, f'#include "shim/{shim}.hpp"\n'
@@ -188,6 +193,14 @@ class Build:
         registry = ["#define FORK_REGISTRY"] if self.tree.generation.registry or not self.tree.core else []
         missing = 'extern "C" [[noreturn]] void fork_missing(const char* name);'
         yield "fork_prelude.hpp", "\n".join(["#pragma once", *registry, *lines, missing, ""])
+
+    def _launching_headers(self) -> Iterator[tuple[str, str]]:
+        """The fork's headers with launches of kernels, in macros or templates, as C++."""
+        for path, text in self.tree.files.items():
+            if path.suffix in HEADERS and "<<<" in text and path.is_relative_to(self.tree.root / "include"):
+                with contextlib.suppress(cuda_source.Cooperative):
+                    name = path.relative_to(self.tree.root / "include").as_posix()
+                    yield name, f'#line 1 "{path}"\n{cuda_source.rewritten(text)}'
 
     def _flags(self) -> list[str]:
         unique = ["-fno-gnu-unique"] if "clang" not in _version(self.cxx) else []
@@ -224,9 +237,12 @@ class Build:
     def _salvage(self, source: Path, target: Path) -> bool:
         """Compiles a file of which some functions do not compile, without these."""
         text: str | None = self.tree.files[source]
+        prelude = ""
+        if source.suffix == ".cu":
+            text, prelude = cuda_source.rewritten(self.tree.files[source]), '#include "shim/cuda_source.hpp"\n'
         copy = target.with_suffix(".cpp")
         for _ in range(SALVAGES):
-            _write(copy, f'#line 1 "{source}"\n{text}')
+            _write(copy, f'{prelude}#line 1 "{source}"\n{text}')
             said = self._messages(copy, target, ["-include", "fork_prelude.hpp", f"-I{source.parent}"])
             if said is None:
                 return True
@@ -261,8 +277,9 @@ class Build:
         except cuda_source.Cooperative as mistake:
             cause = f"{mistake.what}: threads that work together cannot run on a CPU"
             error = CompileError(self.tree.location(source), mistake.line or 0, cause)
-        if error and source.suffix == ".cpp" and source in self.tree.files:
-            error = None if self._salvage(source, target) else error
+        else:
+            if error and source in self.tree.files:
+                error = None if self._salvage(source, target) else error
         if error is None:
             return target
         _write(failed, json.dumps(error.__dict__))

@@ -6,7 +6,7 @@ import re
 COOPERATIVE = re.compile(
     r"\b(__shared__|__syncthreads\w*|__shfl\w*|__ballot\w*|__syncwarp|cooperative_groups|cub::|texture\s*<|cudnn\w+\s*\()"
 )
-_LAUNCH = re.compile(r"([A-Za-z_][\w:]*(?:\s*<[^<>();]*(?:<[^<>();]*>)?[^<>();]*>)?)\s*<<<")
+_LAUNCH = re.compile(r"([A-Za-z_][\w:#]*(?:\s*<[^<>();]*(?:<[^<>();]*>)?[^<>();]*>)?)\s*<<<")
 
 
 class Cooperative(ValueError):

@@ -90,6 +90,14 @@ def test_launches_become_loops():
     assert "{ b(fork_arguments...); });" in made and made.count("\n") == text.count("\n") and "c << d >> e;" in made
 
 
+def test_launches_in_macros_of_headers_become_loops(tmp_path):
+    """As math_functions.hpp of Caffe defines its functions for GPUs."""
+    macro = "#define UNARY(name) \\\n  name##_kernel<Dtype><<<GET(n), 512>>>( \\\n    n, x);"
+    made = cuda_source.rewritten(macro)
+    call = "::shim::launch(GET(n), 512, [&](auto... fork_arguments) { name##_kernel<Dtype>(fork_arguments...); }"
+    assert call in made and made.count("\\\n") == 2
+
+
 @pytest.mark.parametrize("word", ["__shared__ float x[2];", "__syncthreads();", "y = __shfl_down(x, 1);"])
 def test_threads_that_work_together_are_refused(word):
     with pytest.raises(cuda_source.Cooperative) as caught:

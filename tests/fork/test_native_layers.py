@@ -94,6 +94,17 @@ def test_layers_compute_with_arrays_of_opencv(tmp_path):
     np.testing.assert_array_equal(top[..., 0], np.stack([most % 2, most // 2, flat.max(2)], -1).astype(np.float32))
 
 
+def test_a_folder_of_layers_alone_is_a_fork(tmp_path):
+    """Two files, without a caffe.proto and a core, that use layers of Caffe's."""
+    dy = RANDOM.normal(size=X.shape).astype(np.float32)
+    top, gradient, _ = passes(tmp_path, layer("Gate"), FORK.parent / "drop_in", dy)
+    x = X.astype(float)
+    gate, soft = 1 / (1 + np.exp(-x)), np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    np.testing.assert_allclose(top, gate + soft, rtol=1e-5)
+    wanted = dy * gate * (1 - gate) + soft * (dy - (dy * soft).sum(1, keepdims=True))
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_a_loss_without_a_top_has_weight_one(tmp_path):
     text = INPUT + INPUT.replace('"x"', '"t"') + layer("HuberLoss", bottoms=("x", "t")).replace('top: "y"', "")
     made = net(tmp_path, text)

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -209,6 +210,51 @@ class variate_generator {
   Engine engine_;
   Distribution distribution_;
 };
+
+using std::regex;
+using std::regex_replace;
+
+namespace property_tree {
+class ptree {  // keys are no paths
+ public:
+  typedef std::pair<std::string, ptree> value_type;
+  template <typename T>
+  ptree& put(const std::string& key, const T& value) {
+    std::ostringstream text;
+    text << value;
+    ptree& child = children_.emplace_back(key, ptree()).second;
+    child.text_ = text.str();
+    return child;
+  }
+  ptree& add_child(const std::string& key, const ptree& child) { return children_.emplace_back(key, child).second; }
+  ptree& get_child(const std::string& key) {
+    if (key.empty()) return *this;
+    for (auto child = children_.rbegin(); child != children_.rend(); ++child)
+      if (child->first == key) return child->second;
+    throw std::runtime_error("a property tree has no " + key);
+  }
+  template <typename T>
+  T get(const std::string& key) { return get_child(key).get_value<T>(); }
+  template <typename T>
+  T get_value() const {
+    T value = T();
+    std::istringstream(text_) >> value;
+    return value;
+  }
+  void push_back(const value_type& child) { children_.push_back(child); }
+  void clear() { children_.clear(); }
+  bool empty() const { return children_.empty(); }
+  size_t size() const { return children_.size(); }
+  auto begin() { return children_.begin(); }
+  auto end() { return children_.end(); }
+
+ private:
+  std::string text_;
+  std::vector<value_type> children_;
+};
+template <typename... A>
+void write_json(A&&...) { throw std::runtime_error("Boost's write_json is not available to a layer of a fork"); }
+}  // namespace property_tree
 
 namespace filesystem {
 using namespace std::filesystem;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 
 #include "shim/cblas.hpp"
@@ -133,6 +134,7 @@ inline cublasStatus_t cublasCreate(cublasHandle_t* handle) {
 }
 inline cublasStatus_t cublasDestroy(cublasHandle_t) { return CUBLAS_STATUS_SUCCESS; }
 inline cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }
+inline cublasStatus_t cublasGetStream(cublasHandle_t, cudaStream_t* stream) { return *stream = 0, CUBLAS_STATUS_SUCCESS; }
 inline cublasStatus_t cublasSetPointerMode(cublasHandle_t, cublasPointerMode_t) { return CUBLAS_STATUS_SUCCESS; }
 inline cublasStatus_t cublasGetPointerMode(cublasHandle_t, cublasPointerMode_t* mode) {
   return *mode = CUBLAS_POINTER_MODE_HOST, CUBLAS_STATUS_SUCCESS;
@@ -145,6 +147,21 @@ inline CBLAS_TRANSPOSE fork_transpose(cublasOperation_t o) { return o == CUBLAS_
                                         int ldc) {                                                                     \
     cblas_##p##gemm(CblasRowMajor, fork_transpose(b), fork_transpose(a), n, m, k, *alpha, B, ldb, A, lda, *beta, C,    \
                     ldc);                                                                                              \
+    return CUBLAS_STATUS_SUCCESS;                                                                                      \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##gemmBatched(cublasHandle_t h, cublasOperation_t a, cublasOperation_t b, int m, int n, \
+                                               int k, const T* alpha, const T** A, int lda, const T** B, int ldb,      \
+                                               const T* beta, T** C, int ldc, int count) {                             \
+    for (int i = 0; i < count; ++i) cublas##P##gemm(h, a, b, m, n, k, alpha, A[i], lda, B[i], ldb, beta, C[i], ldc);   \
+    return CUBLAS_STATUS_SUCCESS;                                                                                      \
+  }                                                                                                                    \
+  inline cublasStatus_t cublas##P##geam(cublasHandle_t, cublasOperation_t a, cublasOperation_t b, int m, int n,        \
+                                        const T* alpha, const T* A, int lda, const T* beta, const T* B, int ldb, T* C, \
+                                        int ldc) {                                                                     \
+    for (int j = 0; j < n; ++j)                                                                                        \
+      for (int i = 0; i < m; ++i)                                                                                      \
+        C[j * ldc + i] = (*alpha ? *alpha * (a == CUBLAS_OP_N ? A[j * lda + i] : A[i * lda + j]) : 0) +                \
+                         (*beta ? *beta * (b == CUBLAS_OP_N ? B[j * ldb + i] : B[i * ldb + j]) : 0);                   \
     return CUBLAS_STATUS_SUCCESS;                                                                                      \
   }                                                                                                                    \
   inline cublasStatus_t cublas##P##gemv(cublasHandle_t, cublasOperation_t a, int m, int n, const T* alpha, const T* A, \
@@ -194,9 +211,29 @@ inline curandStatus_t curandCreateGenerator(curandGenerator_t* generator, curand
   return *generator = reinterpret_cast<curandGenerator_t>(1), CURAND_STATUS_SUCCESS;
 }
 inline curandStatus_t curandDestroyGenerator(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
-inline curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t, unsigned long long) {
-  return CURAND_STATUS_SUCCESS;
+inline std::mt19937& fork_curand() {  // one generator, seeded before each forward pass
+  static std::mt19937 generator;
+  return generator;
 }
+inline curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t, unsigned long long seed) {
+  return fork_curand().seed(static_cast<unsigned>(seed)), CURAND_STATUS_SUCCESS;
+}
+inline curandStatus_t curandGenerate(curandGenerator_t, unsigned* to, size_t count) {
+  return std::generate_n(to, count, fork_curand()), CURAND_STATUS_SUCCESS;
+}
+#define FORK_CURAND(T, suffix)                                                                             \
+  inline curandStatus_t curandGenerateUniform##suffix(curandGenerator_t, T* to, size_t count) {            \
+    std::uniform_real_distribution<T> draw(0, 1); /* curand's intervals have the other end */             \
+    std::generate_n(to, count, [&] { return T(1) - draw(fork_curand()); });                                \
+    return CURAND_STATUS_SUCCESS;                                                                          \
+  }                                                                                                        \
+  inline curandStatus_t curandGenerateNormal##suffix(curandGenerator_t, T* to, size_t count, T mean, T deviation) { \
+    std::normal_distribution<T> draw(mean, deviation);                                                     \
+    std::generate_n(to, count, [&] { return draw(fork_curand()); });                                       \
+    return CURAND_STATUS_SUCCESS;                                                                          \
+  }
+FORK_CURAND(float, )
+FORK_CURAND(double, Double)
 inline curandStatus_t curandSetGeneratorOffset(curandGenerator_t, unsigned long long) { return CURAND_STATUS_SUCCESS; }
 
 template <typename T, typename V>
@@ -232,6 +269,8 @@ inline double __longlong_as_double(long long x) { return fork_bits<double>(x); }
 inline long long __double_as_longlong(double x) { return fork_bits<long long>(x); }
 inline float __int_as_float(int x) { return fork_bits<float>(x); }
 inline int __float_as_int(float x) { return fork_bits<int>(x); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __powf(float x, float y) { return std::pow(x, y); }

@@ -1,3 +1,4 @@
+#include <boost/property_tree/ptree.hpp>
 #include <opencv2/core/core.hpp>
 #include <opencv2/highgui/highgui.hpp>
 
@@ -22,8 +23,11 @@ void PeakLayer<Dtype>::Forward_cpu(const vector<Blob<Dtype>*>& bottom, const vec
     double least, most;
     cv::Point where_least, where_most;
     cv::minMaxLoc(heat, &least, &most, &where_least, &where_most);
-    top[0]->mutable_cpu_data()[3 * map] = where_most.x;
-    top[0]->mutable_cpu_data()[3 * map + 1] = where_most.y;
+    boost::property_tree::ptree place;
+    place.put("x", where_most.x);
+    place.put("y", where_most.y);
+    top[0]->mutable_cpu_data()[3 * map] = place.get<int>("x");
+    top[0]->mutable_cpu_data()[3 * map + 1] = place.get<int>("y");
     top[0]->mutable_cpu_data()[3 * map + 2] = most;
     if (this->calls_) Show(heat);
   }
