@@ -9,8 +9,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import caffelite
+from caffelite.cli import caffelite as commands
+from caffelite.errors import CaffeliteError
+from caffelite.zoo import trained
 
 MODELS = Path(__file__).parent.parent / "models"
 
@@ -70,3 +74,29 @@ def test_weights_in_float16_are_read_as_by_opencv(seed, tmp_path):
     image = rng.uniform(0, 1, net.blobs["data"].shape).astype(np.float32)
     theirs.setInput(image)
     np.testing.assert_allclose(theirs.forward(), net.forward(data=image)["prob"], rtol=0, atol=1e-5)
+
+
+def test_ssd_for_opencv(seed, tmp_path):
+    """deploy -for opencv: the same boxes, sorted by score, in OpenCV's DetectionOutput."""
+    net, out = trained.find("ssd_shapes"), tmp_path / "ssd.prototxt"
+    weights = net.folder / "ssd_shapes.caffemodel"
+    words = ["deploy", "--model", net.deploy, "--weights", weights, "--out", out, "--samples", 0, "--for", "opencv"]
+    done = CliRunner().invoke(commands, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    theirs, mine = cv2.dnn.readNetFromCaffe(str(out), str(weights)), caffelite.Net(net.deploy, weights)
+    for picture in net.pictures[:3]:
+        image = cv2.imread(str(picture)).transpose(2, 0, 1)[None].astype(np.float32) / 128 - 1
+        theirs.setInput(image)
+        rows = theirs.forward()[0, 0]
+        expected = mine.forward(data=image)["detection_out"][0, 0]
+        expected = expected[np.argsort(-expected[:, 2], kind="stable")]
+        assert len(expected) > 3
+        np.testing.assert_allclose(rows[rows[:, 2] > 0], expected, rtol=0, atol=1e-5)
+
+
+def test_what_opencv_cannot_read(tmp_path):
+    net, out = trained.find("segnet_shapes"), tmp_path / "segnet.prototxt"
+    words = ["deploy", "--model", net.deploy, "--out", out, "--samples", 0, "--for", "opencv"]
+    done = CliRunner().invoke(commands, [str(word) for word in words])
+    assert isinstance(done.exception, CaffeliteError) and not out.exists()
+    assert '"conv1_bn" (BN) is none that OpenCV reads' in str(done.exception)

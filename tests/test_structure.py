@@ -352,6 +352,7 @@ NAMES_OF_FAMILIES = {
         for name in ("arithmetic", "images", "learned", "simplify")
     },
     **dict.fromkeys(("data/layers/data.py", "data/opening.py", "data/transforms.py"), "a message names a type to use"),
+    "deploy/opencv.py": "what OpenCV's reader of prototxts knows of them",
     "layers/base/detection_base.py": "a base of types of two families",
     "prototxt/dialects.py": "the types of V1 are one closed enum",
     "selftest/report/tests.py": "the order of tests in a report",

@@ -51,8 +51,11 @@ log = logging.getLogger("caffelite")
 @options.gpu
 @options.code_if_asked
 @options.rules
+@options.choice_option("--for", "reader", choices=["opencv"], help="Write what this other reader of the file needs.")
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
-def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, force) -> None:
+def deploy(
+    model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, reader, force
+) -> None:
     """Converts a train net to a deploy net: inputs for data, probabilities for losses, and the preprocessing of
     images.
 
@@ -60,6 +63,9 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     equal. Mean, scale, crop, size, channel order, labels and the path of the weights are written to the net. For
     single glyphs on an even background (digits, letters) their size and position are written too. So caffelite
     classify needs no other file. A mean file is copied next to the net.
+
+    -for opencv writes the fields of SSD whose defaults OpenCV 4 does not know, and no deploy_param: readNetFromCaffe
+    takes the file with the caffemodel.
 
     \b
     Example:
@@ -69,6 +75,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     from .. import caffelite_pb2 as pb, prototxt
     from ..data import class_names
     from ..deploy.convert import convert
+    from ..deploy.opencv import written_out
     from ..deploy.preprocessing import describe
     from ..layers.base import unknown_types
     from .upgrade import write
@@ -97,6 +104,9 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     if weights:
         preprocessing.weights = os.path.relpath(weights[-1], out.parent)
     _copy_means(made, document.locate, out)
+    if reader == "opencv":
+        written_out(made)
+        made.ClearField("deploy_param")
     head = f"# Made from {model} by caffelite deploy. For Caffe, leave out deploy_param.\n"
     write(out, (head + prototxt.write(made)).encode())
     log.info("Wrote %s: %s in, %s out", out, ", ".join(converted.inputs), ", ".join(converted.outputs))
