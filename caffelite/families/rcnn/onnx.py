@@ -99,9 +99,9 @@ def roi_detection_output(w: Writer, node: Node, x: list[str], _) -> list[str]:
     stays = suppression.write(w, rows, w.add("Reshape", [values, pairs]))
     if layer.p.keep_top_k < layer.rois * len(labels):
         of_image = w.add("Concat", [images, w.numbers([-1])], axis=0)
-        both = [w.add("Reshape", [blob, of_image]) for blob in (stays, values)]
-        width = w.add("Shape", [both[0]], start=1, end=2)
-        stays = shared.limited(w, *both, w.add("Min", [width, w.numbers([layer.p.keep_top_k])]))
+        stays, values_of_image = (w.add("Reshape", [blob, of_image]) for blob in (stays, values))
+        width = w.add("Shape", [stays], start=1, end=2)
+        stays = shared.limited(w, stays, values_of_image, w.add("Min", [width, w.numbers([layer.p.keep_top_k])]))
     stays = w.add("Reshape", [stays, w.add("Shape", [values])])
     shares = w.add("Unsqueeze", [w.add("Max", [most, w.scalar(1)]), w.numbers([1, 2])])  # (N, 1, 1, 4)
     corners = w.add("Div", [w.add("Reshape", [rows, shape]), shares])

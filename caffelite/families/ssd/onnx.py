@@ -30,8 +30,9 @@ def detection_output(w: Writer, node: Node, x: list[str], _) -> list[str]:
     suppression = shared.Suppression(nms.nms_threshold, layer.above)
     stays = suppression.write(w, mine, w.add("Reshape", [values, w.numbers([-1, most])]))
     if -1 < layer.p.keep_top_k < count * most:
-        images = [w.add("Reshape", [blob, w.numbers([-1, count * most])]) for blob in (stays, values)]
-        stays = shared.limited(w, *images, w.numbers([layer.p.keep_top_k]))
+        of_image = w.numbers([-1, count * most])
+        stays, values_of_image = (w.add("Reshape", [blob, of_image]) for blob in (stays, values))
+        stays = shared.limited(w, stays, values_of_image, w.numbers([layer.p.keep_top_k]))
     stays = w.add("Reshape", [stays, w.numbers([-1, count, most])])
     corners = w.add("Reshape", [rows, w.numbers([-1, count, most, 4])])
     return [shared.detections(w, stays, values, corners, labels, _nothing(w, values))]
