@@ -83,7 +83,8 @@ def _converted(body: bytes, graph, precision: str, data, weights, samples: int, 
     from ..report.collect import head
     from ..runs.open_net import load_weights, open_device, open_net
 
-    calibrating, judging = [], []
+    calibrating: list[lower.Batch] = []
+    judging: list[lower.Batch] = []
     if data is not None:
         validation = open_net(prototxt.read_net(data), open_device(gpu), pb.TEST, keep=True)
         try:
@@ -93,8 +94,8 @@ def _converted(body: bytes, graph, precision: str, data, weights, samples: int, 
             calibrating, judging = lower.split(list(made))
         finally:
             validation.graph.close()
-    made = lower.half(body) if precision == "fp16" else lower.quantized(body, calibrating)
-    before, after = (lower.accuracy(each, judging) for each in (body, made))
+    made: bytes = lower.half(body) if precision == "fp16" else lower.quantized(body, calibrating)
+    before, after = lower.accuracy(body, judging), lower.accuracy(made, judging)
     if before is not None and after is not None:
         log.info("Accuracy: %.4f in fp32, %.4f in %s", before, after, precision)
     return made
