@@ -48,6 +48,10 @@ class Tree:
     files: Mapping[Path, str] = field(repr=False)
 
     @cached_property
+    def _bodies(self) -> dict[tuple, str | None]:
+        return {}
+
+    @cached_property
     def types(self) -> dict[str, Source]:
         """Layer types by name; in a tree whose types are an enum, by the enum's value."""
         return {
@@ -95,6 +99,12 @@ class Tree:
 
     def body(self, class_name: str, method: str, paths: Sequence[Path] | None = None) -> str | None:
         """The text between the braces of a method, in these files (None: all); None where there is none."""
+        key = class_name, method, None if paths is None else tuple(paths)
+        if key not in self._bodies:
+            self._bodies[key] = self._body(class_name, method, paths)
+        return self._bodies[key]
+
+    def _body(self, class_name: str, method: str, paths: Sequence[Path] | None) -> str | None:
         head = re.compile(rf"\b{class_name}\s*<\s*\w+\s*>\s*::\s*{method}\s*\([^;{{]*\)\s*(?:const\s*)?\{{")
         for path in self.files if paths is None else paths:
             if match := head.search(self.files[path]):
