@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb, prototxt
-from ..data import class_names, groups
+from ..data import class_names, corrections, groups
 from ..data.drafts import check_free, together
 from ..data.pictures import Decoder
 from ..data.tables import CLASSES, LABELS, NUMBERS, TASKS
@@ -178,9 +178,26 @@ class _Making:
         data.names = class_names.readable(data.names)
         if data.task == CLASSES and len(data.names) < 2:
             raise CaffeliteError("one class alone", expected="two classes or more", found=data.names[0])
+        if data.task == CLASSES:
+            self.correct(data)
         shown = ", ".join(data.names[:SHOWN_NAMES]) + (", …" if len(data.names) > SHOWN_NAMES else "")
         self.decided.append(f"Task: {len(data.names)} {data.task} ({shown}), by {data.source}: {data.why}.")
         return data
+
+    def correct(self, data: Dataset) -> None:
+        """Applies the corrected labels that lie beside the images."""
+        for subset in (data.train, data.test):
+            if subset is None or not subset.listed:
+                continue
+            images, lists = corrections.apply(subset.listed, data.names)
+            if not lists:
+                continue
+            rows = [row for row, image in enumerate(images) if image is not None]
+            changed = sum(images[row] is not subset.listed[row] for row in rows)
+            subset.groups = subset.take(rows).groups
+            subset.listed = [image for image in images if image is not None]
+            left = f"{changed} labels are corrected and {len(images) - len(rows)} images left out"
+            self.decided.append(f"Corrections: {left}, by {', '.join(lists)}.")
 
     def measure_images(self, data: Dataset) -> Measured:
         for one in measure.propose(data.train):

@@ -16,7 +16,7 @@ from ..errors import CaffeliteError
 from . import assets, page, runs_of, security, stream, work
 from .config import ServeConfig
 from .inference.client import InferenceLimits, Models, decoding
-from .pages import compare, data, model, new, queue, run, run_layers, runs, start, try_model
+from .pages import compare, data, model, new, queue, run, run_layers, runs, start, sweep, try_model
 from .samples import OpenSets
 
 # One line a page: a module with ROUTES.
@@ -25,6 +25,7 @@ PAGES = (
     run,
     run_layers,
     compare,
+    sweep,
     start,
     new,
     queue,

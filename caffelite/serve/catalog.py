@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import inputs, roots
+from ..data.corrections import SUFFIX as CORRECTIONS
 from ..data.listing import number
 from ..data.pictures import ENDINGS
 from ..file_names import TRAIN_NET
@@ -102,7 +103,7 @@ def data_sets(config: ServeConfig) -> list[Entry]:
             sets.append(Entry(folder, config.address(folder), kind, status.st_mtime if status else 0.0))
         for name in names:
             path = folder / name
-            kind = LISTS.get(path.suffix.lower(), "")
+            kind = "" if name.endswith(CORRECTIONS) else LISTS.get(path.suffix.lower(), "")
             if kind and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
                 sets.append(Entry(path, config.address(path), kind, status.st_mtime))
     return sorted(sets, key=lambda one: one.address)

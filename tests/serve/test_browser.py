@@ -92,7 +92,8 @@ def test_one_outlier_does_not_flatten_a_panel(browser, server, root):
 
 PAGES = tuple(
     (
-        "/runs /run?folder={run} /compare?folder={run}&folder=first_run /new "
+        "/start /start?solver={folder}/solver.prototxt&data={folder}/db /sweep?folder={folder} /runs /run?folder={run} "
+        "/compare?folder={run}&folder=first_run /new "
         "/new/edit?solver={folder}/solver.prototxt /queue /data /data/set?path={folder}/db /models "
         "/models/net?path={folder}/deploy.prototxt /try?net={folder}/deploy.prototxt /try?run=first_run"
     ).split()
@@ -110,6 +111,7 @@ def test_pages_fit_a_phone_also_with_long_names(browser, server, root):
     shutil.copytree(root / "first_run", place / "first_of_all_the_runs_that_are_here_run")
     shutil.copytree(root / "db", place / "db")
     (place / "deploy.prototxt").write_text(DEPLOY)
+    (place / "sweep.json").write_text("{}")
     shutil.copy(root / "first_iter_60.caffemodel", place / "w.caffemodel")
     (place / "solver.prototxt").write_text((root / "first.prototxt").read_text())
     try:
@@ -120,6 +122,9 @@ def test_pages_fit_a_phone_also_with_long_names(browser, server, root):
                 if each.startswith("/run?"):
                     page.wait_for_selector("#net svg")
                 assert page.evaluate("document.documentElement.scrollWidth") == 390, each
+                assert page.locator("input[type=file]:not(.visually-hidden)").count() == 0, (
+                    "a native button of a browser"
+                )
     finally:
         shutil.rmtree(root / folder.partition("/")[0])
 

@@ -12,6 +12,7 @@ import cv2
 import h5py
 import numpy as np
 import pytest
+from small_reports import write_report
 from small_runs import NET, make_root, train
 from starlette.testclient import TestClient
 from turns import one_first
@@ -58,6 +59,7 @@ GETS = {
     "/run/sample.png": [{"folder": "one_run", "number": "0"}],
     "/run/filters.png": [{"folder": "one_run", "layer": "conv"}],
     "/run/histogram.png": [{"folder": "one_run", "layer": "conv"}],
+    "/sweep": [{"folder": "."}],
     "/compare": [{"folder": ["one_run", "two_run"]}],
     "/start": [{}, {"solver": "solver.prototxt", "data": "folders", "job": "JOB"}],
     "/new": [{}],
@@ -71,12 +73,13 @@ GETS = {
     "/data/image": [{"path": "list.txt", "number": "0"}, {"report": "report", "number": "0"}],
     "/models": [{}],
     "/models/net": [{"path": "deploy.prototxt"}],
-    "/models/report": [{"path": "report"}, {"path": "absent", "job": "JOB"}],
+    "/models/report": [{"path": "report"}, {"path": "classes", "run": "one_run"}, {"path": "absent", "job": "JOB"}],
     "/download": [{"path": "deploy.prototxt"}, {"path": "bare/x.caffemodel"}],
     "/try": [{}, {"run": "one_run"}, {"net": "deploy.prototxt"}],
     "/try/model": [{"net": "deploy.prototxt"}],
 }
 POSTS = {
+    "/run/retrain": [{"folder": "one_run"}],
     "/run/control": [{"folder": "one_run", "action": "resume"}],
     "/run/notes": [{"folder": "one_run", "note": "x"}],
     "/run/clone": [{"folder": "one_run"}],
@@ -95,8 +98,9 @@ POSTS = {
     "/queue/cancel": [{"job": "JOB"}],
     "/queue/remove": [{"job": "ENDED"}],
     "/data/upload": [({"name": "new", "label": "a"}, {"images": ("x.png", PNG)})],
+    "/data/correct": [{"report": "classes", "sample": "0", "label": "1"}],
     "/data/audit": [{"path": "db", "other": "folders"}],
-    "/models/test": [{"path": "deploy.prototxt", "train_net": "net.prototxt"}],
+    "/models/test": [{"path": "deploy.prototxt", "train_net": "net.prototxt"}, {"run": "one_run"}],
     "/models/deploy": [{"path": "bare/train_val.prototxt"}],
     "/models/export": [{"path": "deploy.prototxt"}],
     "/try/classify": [({"net": "deploy.prototxt", "hierarchy": "hierarchy.txt"}, FILE)],
@@ -180,6 +184,8 @@ def original(tmp_path_factory):
     (root / "report/report.html").write_text("")
     layer = f'name: "data" top: "data" type: "Data" data_param {{ source: "{root}/db" backend: LMDB batch_size: 1 }}'
     (root / "report/report.json").write_text(json.dumps({"name": "n", "data_layer": layer}))
+    (root / "sweep.json").write_text("{}")
+    write_report(root / "classes", root / "list.txt")
     (root / "audits").mkdir()
     (root / "audits/x.json").write_text(f'{{"sets": [{{"path": "{root}/db", "shapes": []}}]}}')
     (root / "one_run" / files.NOTES).write_text('{"tags": [], "note": "x"}')

@@ -55,16 +55,17 @@ def test_a_drop_and_a_click_train_from_an_empty_folder(browser, server):
             "window.addEventListener('click', () => sessionStorage.clicks = 1 + Number(sessionStorage.clicks ?? 0))"
         )
         page.locator("#drop-pictures").evaluate(DROP, shapes(20))
-        page.wait_for_selector("#staged img")
         page.wait_for_url("**/start?solver=*")
         assert "Vögel groß 20" in page.inner_text("main") and "cat 21" in page.inner_text("main")
         page.wait_for_selector("#preview img:nth-of-type(4)", timeout=120_000)
-        assert "Training takes about" in page.inner_text("#making")
+        assert "Training takes" in page.inner_text("#making")
         assert "1 file is no readable picture" in page.inner_text("#making")
         page.click("#train")
         page.wait_for_url("**/run?folder=*")
         until(page, "window.caffelite?.series.count > 0")
         assert page.evaluate("Number(sessionStorage.clicks ?? 0)") <= 3
+        page.wait_for_selector("#predictions figure:nth-of-type(8)", timeout=120_000)
+        assert "%" in page.inner_text("#predictions") and page.is_visible("#result >> text=Download")
 
 
 def test_one_class_waits_for_another_and_the_name_is_free(browser, server):
@@ -74,6 +75,7 @@ def test_one_class_waits_for_another_and_the_name_is_free(browser, server):
         page.locator("#drop-pictures").evaluate(DROP, [[f"birds/crow/{i}.png", ""] for i in range(2)])
         until(page, "document.querySelector('#upload-message').textContent.includes('another class')")
         assert page.input_value("[name=name]") == "birds_2" and "crow 2" in page.inner_text("#staged")
+        assert page.locator("#staged img").count() == 2
 
 
 def test_a_project_that_cannot_be_made_goes_on(browser, server):
@@ -104,3 +106,4 @@ def test_pages_of_an_empty_folder_fit_a_phone(browser, tmp_path_factory, path):
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         ends = "every => every.map(one => one.getBoundingClientRect().right).filter(right => right > 390)"
         assert page.locator("main button, main .button").evaluate_all(ends) == []
+        assert page.locator("input[type=file]:not(.visually-hidden)").count() == 0, "a native button of a browser"

@@ -1,6 +1,7 @@
 """The page that compares runs: curves in one chart, and the fields in which solvers and nets differ."""
 
 import shlex
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,6 +11,16 @@ from ...runs import listing, registry
 from .. import assets, page, runs_of
 
 MOST = 20  # runs in one comparison
+SHOWN = 3  # fields in the name of a run
+
+
+def names_by_fields(fields: Sequence[str], values: Sequence[Sequence[str]]) -> list[str]:
+    """A name for each run by the fields that differ, as in ``base_lr=0.03``: the first ones that tell all apart, at
+    most three; with a number where they do not. values: of the fields, for each run."""
+    count = next((n for n in range(1, SHOWN) if len({tuple(row[:n]) for row in values}) == len(values)), SHOWN)
+    short = [name if len(name) <= 24 else ".".join(name.split(".")[-2:]) for name in fields[:count]]
+    names = [", ".join(f"{name}={value}" for name, value in zip(short, row, strict=False)) for row in values]
+    return [name if names.count(name) == 1 else f"{name} #{i}".strip() for i, name in enumerate(names, 1)]
 
 
 def compare(request: Request) -> Response:
@@ -27,8 +38,12 @@ def compare(request: Request) -> Response:
         "scores": list(dict.fromkeys(name for run in runs for name in run.scores)),
         "command": shlex.join(["caffelite", "runs", *map(str, folders), "-compare"]),
     }
-    script = {"runs": [{"folder": row["folder"], "name": row["name"]} for row in rows]}
-    return page.render(request, "compare.html", values, only_html={"script": script, "plotly": assets.plotly_url()})
+    different = [each.field for each in comparison.fields]
+    columns = [[each.values[i] for each in comparison.fields] for i in range(len(runs))]
+    names = names_by_fields(different, columns) if different else [row["name"] for row in rows]
+    script = {"runs": [{"folder": row["folder"], "name": name} for row, name in zip(rows, names, strict=True)]}
+    html = {"script": script, "names": names, "plotly": assets.plotly_url()}
+    return page.render(request, "compare.html", values, only_html=html)
 
 
 ROUTES = page.routes("/compare", compare)

@@ -1,5 +1,6 @@
 """The pages of data sets: the list, one set with its classes and a gallery, augmentation, audits."""
 
+import threading
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ... import roots, stored
-from ...data import augmentation_preview
-from ...errors import CaffeliteError
+from ...data import augmentation_preview, corrections
+from ...data.files import Files
+from ...errors import CaffeliteError, reporting
 from ...roots import Outside
+from ...runs.folder import write_atomically
 from ...runs.queue.job import new_id
 from .. import catalog, nets, page, uploads, work
 from ..projects import check_name, taken_names
@@ -100,6 +103,47 @@ def upload(request: Request, fields: page.Fields) -> Response:
     address = config.address(folder)
     where = page.address("/data/set", path=address, left_out=str(written.others))
     return page.done(request, where, {"path": address, **asdict(written)})
+
+
+def correct(request: Request, fields: page.Fields) -> Response:
+    """Corrects the label of a sample of a test report in the list beside its class folders. Fields: report, sample (its
+    number), label: the number of a class, "leave" to leave the image out, "keep" for the label of its folder."""
+    config = page.config_of(request)
+    text = page.text_field(fields, "report")
+    labels = stored.read(config.resolve(text) / "report.json", {"labels": [str]}).get("labels", [])
+    chosen = page.text_field(fields, "label")
+    path, file = correction_of(request, text, page.number(page.text_field(fields, "sample"), "sample", 0, 1 << 60, 0))
+    if chosen == "keep":
+        label = None
+    elif chosen == "leave":
+        label = ""
+    else:
+        label = labels[page.number(chosen, "label", 0, len(labels) - 1, 0)]
+    with _correcting, reporting(f"write {path.name}"):
+        corrected = corrections.read(path)
+        corrected.pop(file, None)
+        if label is not None:
+            corrected[file] = label
+        write_atomically(path, corrections.text(corrected))
+    values = {"list": config.address(path), "file": file, "label": label, "count": len(corrected)}
+    return page.done(request, page.address("/models/report", path=text), values)
+
+
+_correcting = threading.Lock()  # a list is read, and written with one more line
+
+
+def correction_of(request: Request, report: str, sample: int) -> tuple[Path, str]:
+    """(the list that may correct a sample of a report, the name of its image there). Errors: the samples are no files;
+    the list is outside the roots."""
+    config, samples = page.config_of(request), of_report(request, report).samples
+    if not isinstance(samples, Files):
+        what = "labels of a database are not corrected here"
+        raise CaffeliteError(what, expected="image files in class folders")
+    if not 0 <= sample < samples.length:
+        raise CaffeliteError("no such sample", expected=f"0 to {samples.length - 1}", found=sample)
+    image = config.resolve(samples.place(sample)[0], base=Path.cwd())
+    path, file = corrections.path_of(image)
+    return config.resolve(str(path)), file
 
 
 def audit(request: Request, fields: page.Fields) -> Response:
@@ -236,5 +280,6 @@ ROUTES = [
     *page.routes("/data/preview", preview),
     page.action("/data/upload", upload),
     page.action("/data/audit", audit),
+    page.action("/data/correct", correct),
     page.Route("/data/image", image, methods=["GET"]),
 ]

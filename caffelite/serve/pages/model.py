@@ -1,5 +1,8 @@
 """The pages of models: the list, one deploy net with its files, and test reports."""
 
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -8,12 +11,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ... import roots, stored
+from ...data import corrections
 from ...errors import CaffeliteError
 from ...file_names import DEPLOY_NET
-from ...runs import folder as files, registry
+from ...report.advice import advice
+from ...runs import folder as files, history, listing, registry
+from ...runs.limits import Outside
 from ...runs.queue.job import new_id
 from ...weights import newest_weights
-from .. import catalog, nets, page, work
+from ...zoo import trained
+from .. import catalog, nets, page, projects, runs_of, work
+from ..config import ServeConfig
+from . import try_model
+from .data import correction_of
 
 REPORT = "report.json"
 # The fields of a report: of all, of a classifier, and of the rows in them.
@@ -37,13 +47,58 @@ CELL_SAMPLES = 200  # of a cell that a page shows
 MANY = 0.05  # share of a label's samples from which a mistake is shown strongly
 
 
+def result_of(config: ServeConfig, run: Path) -> dict[str, str]:
+    """What a run has for use: the addresses of its best weights, their deploy net, its ONNX file and their newest test
+    report; empty for what does not exist."""
+    weights = projects.best_model(config, registry.read(run))
+    deploy = try_model.deployed(config, run)
+    onnx = config.resolve(deploy).with_suffix(".onnx") if deploy else None
+    tested = (path for path in _reports_of(config, run) if weights and _tests(path, weights))
+    return {
+        "weights": config.address(weights) if weights else "",
+        "deploy": deploy,
+        "onnx": config.address(onnx) if onnx and onnx.is_file() else "",
+        "report": next(map(config.address, tested), ""),
+    }
+
+
+def labels_of(config: ServeConfig, run: Path) -> list[str]:
+    """The names of a run's classes, as its deploy net has them; none where there is no such net."""
+    deploy = try_model.deployed(config, run)
+    with suppress(CaffeliteError):
+        return list(nets.read(config, config.resolve(deploy))[0].message.deploy_param.label) if deploy else []
+    return []
+
+
+def _reports_of(config: ServeConfig, run: Path) -> Iterator[Path]:
+    """The folders with test reports of a run, the newest first: those that pages made, and the one that its project's
+    README names."""
+    root, names = config.root_of(run), list[str]()
+    with suppress(OSError, Outside), roots.folder(root / REPORTS) as opened:
+        names = sorted((each.name for each in opened.iterdir() if each.name.startswith(f"{run.name}-")), reverse=True)
+    for path in (*(root / REPORTS / name for name in names), run.parent / "report"):
+        if (path / REPORT).is_file() and not catalog.leads_out(config, path / REPORT):
+            yield path
+
+
+def _tests(report: Path, weights: Path) -> bool:
+    """Whether a report is of these weights as they are now."""
+    path = stored.read(report / REPORT, {"weights": str}).get("weights", "")
+    made = (report / REPORT).stat().st_mtime
+    return os.path.realpath(path) == str(weights) and made >= weights.stat().st_mtime
+
+
 def models(request: Request) -> Response:
     """Deploy nets, runs, and test reports below the roots."""
     config = page.config_of(request)
-    deploy = [{"path": one.address, "changed": one.changed} for one in catalog.deploy_nets(config)]
+    names = {one.name for one in trained.trained()}
+    deploy = [
+        {"path": one.address, "changed": one.changed, "shipped": one.path.parent.name in names}
+        for one in catalog.deploy_nets(config)
+    ]
     reports = [_report_row(one) for one in catalog.reports(config)]
-    trained = [{"path": one.address, "changed": one.changed} for one in catalog.train_nets(config)]
-    return page.render(request, "models.html", {"models": deploy, "train_nets": trained, "reports": reports})
+    train_nets = [{"path": one.address, "changed": one.changed} for one in catalog.train_nets(config)]
+    return page.render(request, "models.html", {"models": deploy, "train_nets": train_nets, "reports": reports})
 
 
 def _report_row(entry: catalog.Entry) -> dict[str, Any]:
@@ -87,14 +142,23 @@ def _is_run(folder: Path) -> bool:
 
 
 def test(request: Request, fields: page.Fields) -> Response:
-    """Queues `caffelite test -report` of a net's weights on the test data of its training net."""
+    """Queues `caffelite test -report` of a net's weights on the test data of its training net; with run, of the best
+    weights of a run."""
     config = page.config_of(request)
-    text = page.text_field(fields, "path")
-    path = config.resolve(text)
-    document, _ = nets.read(config, path)
-    train = config.resolve(page.text_field(fields, "train_net"))
+    run = page.text_field(fields, "run", "")
+    if run:
+        path = runs_of.run_folder(request, run) / files.NET
+        train, weights = path, projects.best_model(config, registry.read(path.parent))
+        if weights is None:
+            raise CaffeliteError("the run has no weights yet", remedy="wait for its first test or snapshot")
+        deploy = try_model.deployed(config, path.parent)
+        document, _ = nets.read(config, config.resolve(deploy) if deploy else path)
+    else:
+        path = config.resolve(page.text_field(fields, "path"))
+        document, _ = nets.read(config, path)
+        train = config.resolve(page.text_field(fields, "train_net"))
+        weights = nets.weights(config, document)
     nets.read(config, train)
-    weights = nets.weights(config, document)
     root = config.root_of(path)
     folder = root / REPORTS / f"{path.parent.name}-{new_id()}"
     command = ["test", "--model", str(train), "--weights", str(weights), "--report", str(folder)]
@@ -104,7 +168,8 @@ def test(request: Request, fields: page.Fields) -> Response:
             files.write_atomically(folder / "labels.txt", "".join(f"{label}\n" for label in labels))
         command += ["--labels", str(folder / "labels.txt")]
     job, values = work.queued(config, path, command, folder)
-    return page.done(request, page.address("/models/report", path=values["result"], job=job.id), values)
+    query = {"path": values["result"], "job": job.id} | ({"run": run} if run else {})
+    return page.done(request, page.address("/models/report", **query), values)
 
 
 def deploy(request: Request, fields: page.Fields) -> Response:
@@ -137,7 +202,8 @@ def _queued(request: Request, net: Path, command: list[str], out: Path) -> Respo
 
 
 def report(request: Request) -> Response:
-    """A test report. Query: path, the folder; label and answer, a cell of the confusion matrix; job, that writes it."""
+    """A test report. Query: path, the folder; label and answer, a cell of the confusion matrix; job, which writes it;
+    run, whose weights it tests."""
     config, query = page.config_of(request), request.query_params
     text = query.get("path", "")
     folder = config.resolve(text)
@@ -148,15 +214,18 @@ def report(request: Request) -> Response:
         return page.render(request, "report_pending.html", values)
     content = _report(folder / REPORT)
     shown = {name: content.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
-    values = {"report": text, **shown, "classifies": "confusion" in content}
+    values = {"report": text, **shown, "classifies": "confusion" in content, "corrections": None}
     if "confusion" in content:
         names = ("accuracy", "balanced_accuracy", "top", "tested", "right", "nan", "log_loss", "calibration_error")
         fields = ("labels", "classes", "confusion", "calibration", "confused")
         values |= {name: content.get(name) for name in (*names, *fields)}
         values["worst"] = [_with_image(text, row) for row in content.get("worst", [])]
         values["cell"] = _cell(text, content, query.get("label", ""), query.get("answer", ""))
+        values["corrections"] = _corrections(request, text, values)
     html = {"rows": _matrix(values), "has_images": bool(content.get("data_layer"))} if "confusion" in content else {}
-    html["url"] = f"/models/report?{urlencode({'path': text})}"
+    run = query.get("run", "")
+    html |= {"url": f"/models/report?{urlencode({'path': text} | ({'run': run} if run else {}))}", "run": run}
+    html["advice"] = advice(content, _best_at(request, run)) if "confusion" in content else []
     return page.render(request, "report.html", values, only_html=html)
 
 
@@ -182,6 +251,37 @@ def _intervals(content: dict[str, Any], *tables: str) -> dict[str, Any]:
 
 def _with_image(text: str, row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "image": f"/data/image?{urlencode({'report': text, 'number': row['sample']})}"}
+
+
+def _corrections(request: Request, text: str, values: dict[str, Any]) -> dict[str, str] | None:
+    """The corrected labels of the shown samples by number, empty for what is left out; None where labels cannot be
+    corrected here."""
+    rows = [*values["worst"], *(values["cell"]["samples"] if values["cell"] else [])]
+    corrected, lists = dict[str, str](), dict[Path, dict[str, str]]()
+    try:
+        for sample in {row["sample"] for row in rows if row["sample"] is not None}:
+            path, file = correction_of(request, text, sample)
+            if path not in lists:
+                lists[path] = corrections.read(path)
+            if file in lists[path]:
+                corrected[str(sample)] = lists[path][file]
+    except CaffeliteError:
+        return None
+    return corrected
+
+
+def _best_at(request: Request, run: str) -> float | None:
+    """The share of a run at which its best test was; None where it is unknown."""
+    if not run:
+        return None
+    folder = runs_of.run_folder(request, run)
+    summary = listing.summary(registry.read(folder))
+    tests = history.read(folder, history.LIST_PLACES).tests.get(0, [])
+    score = next((name for name in summary.best if not history.is_loss(name)), "")
+    rows = [row for row in tests if score in row.values]
+    if not rows or not summary.max_iterations:
+        return None
+    return max(rows, key=lambda row: row.values[score]).iteration / summary.max_iterations
 
 
 def _cell(text: str, content: dict[str, Any], label: str, answer: str) -> dict[str, Any] | None:

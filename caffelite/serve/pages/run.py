@@ -15,6 +15,10 @@ from ...runs import control, folder as files, listing, live, registry, snapshots
 from ...runs.queue import edit
 from .. import assets, nets, page, runs_of, stream, work
 from ..page import Fields
+from ..retraining import retraining
+from .model import labels_of, result_of
+from .start import submit
+from .sweep import sweep_of
 
 
 def run(request: Request) -> Response:
@@ -25,6 +29,7 @@ def run(request: Request) -> Response:
     text, end = live.log_tail(folder)
     printed = "" if status.state == registry.RUNNING else _printed(folder)
     summary = runs_of.row(request, listing.summary(status))
+    result = result_of(page.config_of(request), folder)
     values = {
         "run": summary,
         "state": state,
@@ -40,9 +45,12 @@ def run(request: Request) -> Response:
         "files": [{"name": name, "size": size} for name, size in state["sizes"].items()],
         "log": text,
         "printed": printed,
+        "sweep": sweep_of(request, folder),
+        "result": result,
     }
     script = {name: summary[name] for name in ("folder", "name")}
     script |= {"log_end": end, "net": (folder / files.SOLVER).is_file()}
+    script |= {"labels": labels_of(page.config_of(request), folder), "best": bool(result["deploy"])}
     return page.render(request, "run.html", values, only_html={"script": script, "plotly": assets.plotly_url()})
 
 
@@ -130,6 +138,14 @@ def copy(request: Request, fields: Fields) -> Response:
     return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
 
 
+def retrain(request: Request, fields: Fields) -> Response:
+    """Queues a copy of the run that starts from its best weights, with the labels that were corrected meanwhile."""
+    config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
+    added = submit(config, retraining(config, folder))
+    where = page.address("/run", folder=config.address(added.folder))
+    return page.done(request, where, {"job": work.summary(config, added)})
+
+
 def note(request: Request, fields: Fields) -> Response:
     """Replaces the tags and the note of the run."""
     text = page.text_field(fields, "folder")
@@ -150,5 +166,6 @@ ROUTES = [
     page.action("/run/control", act),
     page.action("/run/notes", note),
     page.action("/run/clone", copy),
+    page.action("/run/retrain", retrain),
     *stream.ROUTES,
 ]

@@ -24,7 +24,7 @@ from .. import page, projects, runs_of
 from ..config import ServeConfig
 from ..nets import without_outside
 from ..samples import OpenSet, OpenSets, layer_source, png_of, sample_label
-from .try_model import deploy_command
+from .try_model import deploy_command, deployed
 
 MOST_SNAPSHOTS = 12  # of a histogram
 MOST_SAMPLES = 100  # of one answer
@@ -88,7 +88,8 @@ def samples(request: Request) -> Response:
     """Samples of the data of the run's test net, else of its train net, and the deploy net that computes activations.
 
     Query: folder, start, count. net: the address of the deploy net of the newest snapshot; empty where it is missing or
-    older. command: what makes it; empty where there is no snapshot.
+    older. command: what makes it; empty where there is no snapshot. best: the address of a deploy net with the best
+    weights; empty where there is none.
     """
     config, folder, query = page.config_of(request), runs_of.run_folder(request), request.query_params
     start = page.number(query.get("start"), "start", 0, 1 << 60, 0)
@@ -105,7 +106,8 @@ def samples(request: Request) -> Response:
         for index, (_, label) in zip(indices, opened.read(indices), strict=True)
     ]
     net, command = _deployed(config, folder)
-    return page.JSONResponse({"samples": rows, "total": opened.samples.length, "net": net, "command": command})
+    values = {"samples": rows, "total": opened.samples.length, "net": net, "command": command}
+    return page.JSONResponse(values | {"best": deployed(config, folder)})
 
 
 def _deployed(config: ServeConfig, folder: Path) -> tuple[str, str]:

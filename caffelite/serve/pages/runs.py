@@ -10,6 +10,7 @@ from ...errors import CaffeliteError
 from ...runs import listing, registry
 from ...runs.listing import RunSummary
 from .. import page, runs_of
+from .sweep import sweep_of
 
 COLUMNS = {
     "net": "net",
@@ -76,6 +77,7 @@ def runs(request: Request) -> Response:
             "where": " ".join(query.getlist("where")),
         },
         "sort_url": lambda name: page.with_query(request, sort=name, reverse="0" if sort == name and reverse else "1"),
+        "sweeps": sorted({address for run in selected if (address := sweep_of(request, run.status.folder))}),
         "more_url": page.with_query(request, first="0", count=str(min(MOST, first + count + 4 * FIRST))),
     }
     return page.render(request, "runs.html", values)

@@ -65,7 +65,7 @@ def _project(request: Request) -> Response:
         "choices": _choices(printed) if ready else [],
         "left_out": sum(line.startswith("Left out:") for line in printed.splitlines()),
         "time": match[1] if ready and (match := TIME.search(printed)) else "",
-        "net": config.address(solver.parent / TRAIN_NET) if ready else "",
+        "net": config.address(net) if ready and (net := solver.parent / TRAIN_NET).is_file() else "",
         "classes": _classes(request, data),
     }
     return page.render(request, "project.html", values)

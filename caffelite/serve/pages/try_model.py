@@ -36,17 +36,19 @@ def try_model(request: Request) -> Response:
     config = page.config_of(request)
     query = request.query_params
     models = catalog.deploy_nets(config)
+    names = {one.name for one in trained.trained()}
     net, run = query.get("net", ""), query.get("run", "")
     if run and not net:
-        net = _deployed(config, config.resolve(run))
+        net = deployed(config, config.resolve(run))
     if not net and not run and models:
-        net = models[0].address
+        net = next((one.address for one in models if one.path.parent.name not in names), models[0].address)
     values: dict[str, Any] = {
         "net": net,
         "other": query.get("other", ""),
         "run": run,
         "job": query.get("job", ""),
         "models": [one.address for one in models],
+        "of_package": [one.address for one in models if one.path.parent.name in names],
         "data_sets": [one.address for one in catalog.data_sets(config)],
         "hierarchy": _hierarchy_beside(config, net),
         "downloads": config.allow_download,
@@ -61,7 +63,7 @@ def try_model(request: Request) -> Response:
     return page.render(request, "try.html", values, only_html={"embedded": page.embedded(values)})
 
 
-def _deployed(config: ServeConfig, run: Path) -> str:
+def deployed(config: ServeConfig, run: Path) -> str:
     """The deploy net of a run: in its folder, else beside its best weights, where these are the weights that it has;
     empty where there is none."""
     if (run / DEPLOY).is_file():

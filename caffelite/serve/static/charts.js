@@ -56,7 +56,7 @@ export class Series {
     };
   }
 
-  /** The curves by panel: {panel: [{phase, iterations, values, dense}]}. */
+  /** The curves by panel: {panel: [{phase, iterations, values, dense, index}]}; index: of one of several values. */
   curves() {
     const found = new Map();
     const add = (panel, curve) => found.set(panel, [...(found.get(panel) ?? []), curve]);
@@ -75,7 +75,9 @@ export class Series {
     for (const [key, curve] of columns) {
       const [name, phase] = JSON.parse(key);
       if (name === "rate" && phase === "train") this.#addLastRate(curve);
-      add(name === "rate" ? "learning rate" : name, curve);
+      const several = /^(.+)\[(\d+)\]$/.exec(name); // values of one output, as the shares of each class
+      if (several) add(several[1], { ...curve, index: Number(several[2]) });
+      else add(name === "rate" ? "learning rate" : name, curve);
     }
     return found;
   }
@@ -259,9 +261,11 @@ export class Chart {
     const unit = series.unit(this.controls.axis.value);
     const several = this.series.length > 1;
     const test = phase !== "train";
-    const color = css(`--series-${((several ? number : Number(test)) % SERIES) + 1}`);
-    const label = several ? series.name : name === "learning rate" ? "rate" : phase;
-    const legendgroup = several ? String(number) : phase;
+    const one = curve.index !== undefined && !several;
+    const color = css(`--series-${((one ? curve.index : several ? number : Number(test)) % SERIES) + 1}`);
+    const part = one ? (series.labels?.[curve.index] ?? `${name} ${curve.index}`) : "";
+    const label = part || (several ? series.name : name === "learning rate" ? "rate" : phase);
+    const legendgroup = part || (several ? String(number) : phase);
     const base = { type: "scatter", mode: "lines", xaxis: "x", yaxis: axis, legendgroup, showlegend: false };
     const meta = { run: series.name, panel: name, phase };
     const tip = several ? `%{y:.5g} ${phase}` : "%{y:.5g}";

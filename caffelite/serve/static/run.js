@@ -3,11 +3,15 @@
 import { activations } from "./activations.js";
 import { Chart, Series, follow, loaded } from "./charts.js";
 import "./copy.js";
+import { Predictions } from "./predictions.js";
 
 const LONGEST_LOG = 400000; // characters
 let script = JSON.parse(document.getElementById("run-data").textContent);
 const query = `folder=${encodeURIComponent(script.folder)}`;
 let shown = null; // the state that the page shows
+const predictions = new Predictions(document.getElementById("predictions"), script.folder);
+/** Once there is a net for single images. */
+const predict = () => script.best && predictions.update();
 const byId = (id) => document.getElementById(id);
 
 function showState(state) {
@@ -41,9 +45,12 @@ async function refresh() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!answer?.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const id of ["length", "about", "files"]) byId(id).replaceChildren(...page.getElementById(id).childNodes);
+  byId("result").hidden = page.getElementById("result").hidden;
+  for (const id of ["length", "about", "files", "result"]) byId(id).replaceChildren(...page.getElementById(id).childNodes);
   byId("progress").max = page.getElementById("progress").max;
+  const before = script.best;
   script = JSON.parse(page.getElementById("run-data").textContent);
+  if (!before) predict();
   if (!byId("net").childElementCount) showNet("TRAIN");
 }
 
@@ -122,6 +129,7 @@ async function start() {
   const log = byId("log-text");
   log.scrollTop = log.scrollHeight;
   const series = new Series(script.folder, script.name);
+  series.labels = script.labels;
   const chart = new Chart(byId("chart"), [series]);
   await loaded(series);
   byId("axis").querySelector("[value=epoch]").disabled = !series.epoch;
@@ -131,6 +139,7 @@ async function start() {
   chart.draw();
   showState(series.state);
   showTime(series);
+  predict();
   follow([series], {
     records: (update) => {
       if (update.log) showLog(update.log);
@@ -138,6 +147,7 @@ async function start() {
       if (update.losses.length) showIteration(series.count);
       showTime(series);
       if (update.rows.length) showScores(series);
+      if (update.rows.some((row) => row.phase !== "train")) predict();
       chart.draw();
     },
     state: (state) => {
@@ -195,6 +205,7 @@ function times(shape) {
 
 async function showLayer(name, phase) {
   const place = byId("layer");
+  place.hidden = false;
   const where = `${query}&phase=${phase}&layer=${encodeURIComponent(name)}`;
   const answer = await fetch(`/run/layer.json?${where}`);
   const found = await answer.json();

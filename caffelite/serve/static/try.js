@@ -199,17 +199,21 @@ async function openPanel(panel) {
   if (info.segments) panel.dataset.segments = "true";
   if (info.reads) panel.dataset.reads = "true";
   part(panel, "explain").hidden = info.detects || info.segments || info.reads;
+  panel.dataset.channels = String(info.shape[0]);
   panel.dataset.ready = "true";
 }
 
-/** Shows the options that the models have. Without a classifier the page begins with files: nobody draws what the others find. */
+/** Shows the options that the models have. The page begins with a drawing for a classifier of gray images, else with files: nobody
+ * draws photographs, or what the other kinds of nets look for. */
 function showOptions(choose) {
   const detectors = panels.filter((panel) => panel.dataset.detects).length;
   const special = ["detects", "segments", "reads"];
-  const classifiers = panels.filter((panel) => !special.some((kind) => panel.dataset[kind])).length;
+  const classifying = panels.filter((panel) => !special.some((kind) => panel.dataset[kind]));
+  const classifiers = classifying.length;
+  const drawn = classifying.some((panel) => panel.dataset.channels === "1");
   for (const each of document.querySelectorAll("[data-for=boxes]")) each.hidden = !detectors;
   for (const each of document.querySelectorAll("[data-for=classes]")) each.hidden = !classifiers;
-  if (!classifiers && !image && !byId("from-draw").hidden) choose(byId("tab-image"));
+  if (!drawn && !image && !byId("from-draw").hidden) choose(byId("tab-image"));
 }
 
 // Sources of images
@@ -415,6 +419,7 @@ if (panels.length) {
   openFiles(choose);
   openCamera();
   openSamples();
+  byId("many").addEventListener("change", (event) => (byId("many-chosen").textContent = `${event.target.files.length} chosen`));
   for (const name of ["net", "other"]) byId(name).addEventListener("change", () => byId("choice").submit());
   byId("hierarchy").addEventListener("change", ask);
   byId("oversample").addEventListener("change", ask);
