@@ -357,3 +357,24 @@ def padding(w: Writer, node: Node, x: list[str], _) -> list[str]:
 def reverse(w: Writer, node: Node, x: list[str], _) -> list[str]:
     axis = node.layer.axis(node.layer.p.axis, len(node.bottoms[0].shape))
     return [w.add("Slice", [x[0], *(w.numbers([value]) for value in (-1, ALL, axis, -1))])]
+
+
+@operator("Reduction")
+def reduction(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p, rank = node.layer.p, len(node.bottoms[0].shape)
+    axis, kinds = node.layer.axis(p.axis, rank), pb.ReductionParameter
+    if axis == 0:
+        raise w.cannot(node, "a sum over the batch")
+    axes = list(range(axis, rank))
+    if p.operation == kinds.SUM:
+        total = w.add("ReduceSum", [x[0], w.numbers(axes)], keepdims=0)
+    else:
+        names = {kinds.ASUM: "ReduceL1", kinds.SUMSQ: "ReduceSumSquare", kinds.MEAN: "ReduceMean"}
+        total = w.add(names[p.operation], x, axes=axes, keepdims=0)
+    return [w.add("Mul", [total, w.scalar(p.coeff)]) if p.coeff != 1 else total]
+
+
+@operator("Embed")
+def embed(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    rows = w.add("Gather", [w.constant(node, 0, params[0]), w.add("Cast", x, to=7)], axis=0)
+    return [w.add("Add", [rows, w.constant(node, 1, params[1])]) if node.layer.p.bias_term else rows]

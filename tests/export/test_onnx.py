@@ -89,6 +89,10 @@ LAYERS = {
     "reverse": 'type: "Reverse" reverse_param { axis: 2 }',
     "selu": 'type: "SeLu"',
     "mish": 'type: "Mish"',
+    "sums": 'type: "Reduction" reduction_param { axis: 2 coeff: 0.5 }',
+    "sums of sizes": 'type: "Reduction" reduction_param { axis: -1 operation: ASUM }',
+    "sums of squares": 'type: "Reduction" reduction_param { axis: 1 operation: SUMSQ }',
+    "means": 'type: "Reduction" reduction_param { axis: 2 operation: MEAN }',
     "permute": 'type: "Permute" permute_param { order: 0 order: 2 order: 3 order: 1 }',
 }
 MANY = {

@@ -173,6 +173,13 @@ def test_correlations(name, seed):
     same(layers(inputs, f'type: "{kind}" correlation_param {{ {fields} }}'), seed, inputs)
 
 
+@pytest.mark.parametrize("bias", ["true", "false"])
+def test_rows_of_a_table(bias, seed):
+    fields = f'input_dim: 7 num_output: 4 bias_term: {bias} weight_filler {{ type: "xavier" }}'
+    inputs = {"codes": np.random.default_rng(seed).integers(0, 7, (5, 3)).astype(np.float32)}
+    same(layers(inputs, f'type: "Embed" embed_param {{ {fields} }}'), seed, inputs)
+
+
 POOL = 'layer { name: "pool" type: "Pooling" bottom: "x" top: "pool" top: "at" pooling_param { kernel_size: 2 %s } }'
 UP = 'layer { name: "up" type: "%s" bottom: "pool" bottom: "at" top: "up" %s }'
 UNPOOLED = {

@@ -29,6 +29,9 @@ LAYERS = {
     "unit vectors L1": 'type: "Normalize" normalize_param { normalize_type: "L1" }',
     "normalize": 'type: "Normalize" norm_param { across_spatial: false channel_shared: false }',
     "normalize samples": 'type: "Normalize"',
+    "below zero": 'type: "NegReLU" relu_param { negative_slope: 0.1 }',
+    "lengths over channels": 'type: "ChannelNorm"',
+    "pixels from channels": 'type: "PixelShuffle" pixel_shuffle_param { upscale_factor: 2 }',
     "insanity": 'type: "Insanity"',
     "unit rows": f'type: "InnerProduct" inner_product_param {{ num_output: 3 normalize: true {XAVIER} }}',
 }

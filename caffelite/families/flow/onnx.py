@@ -33,3 +33,13 @@ def correlation(w: Writer, node: Node, x: list[str], _) -> list[str]:
     if side == stride == 1:
         return [costs]
     return [w.add("AveragePool", [costs], kernel_shape=[side] * 2, strides=[stride] * 2)]
+
+
+@operator("ChannelNorm")
+def channel_norm(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("ReduceL2", x, axes=[1], keepdims=1)]
+
+
+@operator("NegReLU")
+def below_zero(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Neg", [w.add("LeakyRelu", [w.add("Neg", x)], alpha=node.layer.p.negative_slope)])]

@@ -30,3 +30,8 @@ def spatial_dropout(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) ->
     if node.layer.p.sample_weights_test:
         raise w.cannot(node, "a mask that is drawn in TEST")
     return x
+
+
+@operator("PixelShuffle")
+def pixel_shuffle(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
+    return [w.add("DepthToSpace", x, blocksize=node.layer.p.upscale_factor, mode="CRD")]
