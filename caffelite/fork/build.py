@@ -55,8 +55,8 @@ ALWAYS = (
     "src/caffe/layer_factory.cpp",
     "src/caffe/util/math_functions.cpp",
 )
-METHODS = ("LayerSetUp", "SetUp", "Reshape")  # with the passes, without which a layer is of no use
-METHODS += ("Forward_cpu", "Forward_gpu", "Backward_cpu", "Backward_gpu")
+# With the passes, without which a layer is of no use
+METHODS = tuple("LayerSetUp SetUp Reshape Forward_cpu Forward_gpu Backward_cpu Backward_gpu".split())
 HEADERS = (".hpp", ".h", ".cuh")
 SALVAGES = 8  # attempts to compile a file without what does not compile
 _COMPILE_ERROR = {"file": str, "line": int, "cause": str}  # in the cache
@@ -196,10 +196,11 @@ class Build:
 
     def _launching_headers(self) -> Iterator[tuple[str, str]]:
         """The fork's headers with launches of kernels, in macros or templates, as C++."""
+        include = self.tree.root / "include"
         for path, text in self.tree.files.items():
-            if path.suffix in HEADERS and "<<<" in text and path.is_relative_to(self.tree.root / "include"):
+            if path.suffix in HEADERS and cuda_source.launches(text) and path.is_relative_to(include):
                 with contextlib.suppress(cuda_source.Cooperative):
-                    name = path.relative_to(self.tree.root / "include").as_posix()
+                    name = path.relative_to(include).as_posix()
                     yield name, f'#line 1 "{path}"\n{cuda_source.rewritten(text)}'
 
     def _flags(self) -> list[str]:

@@ -6,7 +6,8 @@ import re
 COOPERATIVE = re.compile(
     r"\b(__shared__|__syncthreads\w*|__shfl\w*|__ballot\w*|__syncwarp|cooperative_groups|cub::|texture\s*<|cudnn\w+\s*\()"
 )
-_LAUNCH = re.compile(r"([A-Za-z_][\w:#]*(?:\s*<[^<>();]*(?:<[^<>();]*>)?[^<>();]*>)?)\s*<<<")
+_LAUNCH = re.compile(r"([A-Za-z_][\w:#]*(?:\s*<[^<>();]*(?:<[^<>();]*>)?[^<>();]*>)?)\s*<<\s*<")
+_END = re.compile(r">>\s*>")
 
 
 class Cooperative(ValueError):
@@ -17,18 +18,23 @@ class Cooperative(ValueError):
         self.line, self.what = line, what
 
 
+def launches(text: str) -> bool:
+    """Whether a source launches kernels."""
+    return _LAUNCH.search(text) is not None
+
+
 def rewritten(text: str) -> str:
     """C++ with the same lines. Errors: Cooperative."""
     if match := COOPERATIVE.search(text):
         raise Cooperative(text.count("\n", 0, match.start()) + 1, match[1])
     result, position = [], 0
     while launch := _LAUNCH.search(text, position):
-        configuration_end = text.find(">>>", launch.end())
-        opening = text.find("(", configuration_end)
-        if configuration_end < 0 or opening < 0:
+        end = _END.search(text, launch.end())
+        opening = text.find("(", end.end()) if end else -1
+        if end is None or opening < 0:
             break
         closing = _closing(text, opening)
-        grid = _arguments(text[launch.end() : configuration_end])
+        grid = _arguments(text[launch.end() : end.start()])
         arguments = text[opening + 1 : closing]
         tail = f", {arguments}" if arguments.strip() else ""
         newlines = "\n" * text[launch.start() : opening].count("\n")

@@ -172,11 +172,16 @@ class _Sides:
             made.reason = "only the fork has it"
         else:
             bottoms = [_shaped(self.data[value.name], value.shape) for value in node.bottoms]
-            starts = [_shaped(self.diffs.get(value.name), value.shape) for value in node.tops]
+            starts = [self._start(value) for value in node.tops]
             specs = node.layer.spec, spec
             params = self.params.get(spec.name, [])
             made.alone, made.seconds, made.reason = alone(specs, bottoms, starts, params, self.shared.phase)
         return made
+
+    def _start(self, value: Any) -> np.ndarray | None:
+        """The gradient of a top in the fork's net; None where that has none."""
+        gradient = self.diffs.get(value.name)
+        return None if gradient is None or not gradient.any() else _shaped(gradient, value.shape)
 
     def _in_net(self, node: Any) -> Iterator[Difference]:
         """The tops, their gradients and those of parameters."""
@@ -277,9 +282,11 @@ def alone(
     params: Sequence[np.ndarray] | None,
     phase: Any,
 ) -> tuple[list[Difference], tuple[float, float], str]:
-    """Runs a layer alone as caffelite's and as the fork's: the messages of both. starts: gradients of the tops; params:
-    values of parameters, None for random ones. Returns the differences, the seconds of the fork's and of caffelite's,
-    and what one of them reports instead."""
+    """Runs a layer alone as caffelite's and as the fork's: the messages of both.
+
+    starts: gradients of the tops, None or an empty list for random ones; params: values of parameters, None for random
+    ones. Returns the differences, the seconds of the fork's and of caffelite's, and what one of them reports instead.
+    """
     results, seconds = [], []
     for spec in specs:
         try:
@@ -342,7 +349,7 @@ def _passes(
         value = net.graph.values.get(f"z{i}")
         if value in net.diff:
             given = starts[i] if starts else None
-            values = draw.normal(size=value.shape) if given is None else given
+            values = draw.normal(size=value.shape) if given is None else given.reshape(value.shape)
             net.shown(net.diff[value], value)[...] = values
     net.backward()
     arrays = {f"top {v.name[1:]}": array_of(net, net.data[v], v) for v in node.tops}

@@ -1,7 +1,7 @@
 """A net that caffelite and a fork's own Net run on the same batches."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class SharedNet:
 
     def _shared(self, net: pb.NetParameter) -> pb.NetParameter:
         separate = _separated(net)
-        made = pb.NetParameter(name=net.name)
+        made = pb.NetParameter(name=net.name, force_backward=net.force_backward)
         for layer in separate.layer:
             if _feeds(layer):
                 for top in layer.top:
@@ -103,11 +103,10 @@ class SharedNet:
         return arrays
 
     def open(self, dev: Any) -> Net:
-        """The net by caffelite, with all gradients."""
-        document = prototxt.Document(self.message, self.locate)
-        return open_net(document, dev, self.phase, seed=SEED, keep=True, all_gradients=True)
+        """The net by caffelite."""
+        return open_net(prototxt.Document(self.message, self.locate), dev, self.phase, seed=SEED, keep=True)
 
-    def open_forks(self, folder: str, solver: pb.SolverParameter | None = None) -> RemoteNet:
+    def open_forks(self, folder: str, solver: pb.SolverParameter | None = None) -> "ForkNet":
         """The net by the fork's Net; with a solver, as that trains it. Errors: the fork cannot; it does not compile."""
         types, net = self._types(), self._fork_net()
         kind = rule_name(solver, self.locate) if solver else None
@@ -115,12 +114,8 @@ class SharedNet:
         made.compile_ahead(types)
         library = made.net_library(types, kind)
         message = net if solver is None else self._fork_solver(solver, net)
-        if solver is None:
-            net.force_backward = True
-        try:
-            return RemoteNet(library, folder, message.SerializeToString(), self.phase, SEED, solver is not None)
-        except NativeError as mistake:
-            raise CaffeliteError(f"the Net of {self.fork.name}: {mistake}") from None
+        arguments = library, folder, message.SerializeToString(), self.phase, SEED, solver is not None
+        return ForkNet(self.fork, arguments)
 
     def _types(self) -> list[str]:
         """The types of the net as the sources name them, and those that the fork's Net adds."""
@@ -138,7 +133,7 @@ class SharedNet:
     def _fork_net(self) -> Any:
         """The net in the fork's schema."""
         fork = self.fork
-        net: Any = fork.schema.message_class(NET)(name=self.message.name)
+        net: Any = fork.schema.message_class(NET)(name=self.message.name, force_backward=self.message.force_backward)
         fields = net.DESCRIPTOR.fields_by_name
         if "state" in fields:
             net.state.phase = self.phase
@@ -181,6 +176,25 @@ class SharedNet:
             self._data.close()
 
 
+class ForkNet:
+    """The net by the fork's own Net. Errors: what its code reports, as a CaffeliteError."""
+
+    def __init__(self, fork: Fork, arguments: tuple):
+        self._fork = fork
+        self._remote = self._native(RemoteNet, *arguments)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """What a method of ``fork.worker.NativeNet`` returns."""
+        return self._native(self._remote.call, method, *arguments)
+
+    def _native(self, call: Callable, *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except NativeError as mistake:
+            text = str(mistake).replace(f"{self._fork.tree.path}/", "")
+            raise CaffeliteError(f"the Net of {self._fork.name}: {text}") from None
+
+
 def _progress(text: str) -> None:
     log.info("fork: %s", text)
 
@@ -193,7 +207,8 @@ def _feeds(layer: pb.LayerParameter) -> bool:
 def _kept(net: pb.NetParameter, phase: int) -> pb.NetParameter:
     """A copy with the layers of a phase alone, without rules."""
     state = graph.net_state(phase, net, None, None, ())
-    made = pb.NetParameter(name=net.name, layer=[each for each in net.layer if graph.keeps(each, state) is None])
+    kept = [each for each in net.layer if graph.keeps(each, state) is None]
+    made = pb.NetParameter(name=net.name, layer=kept, force_backward=net.force_backward)
     for layer in made.layer:
         layer.ClearField("include")
         layer.ClearField("exclude")

@@ -83,6 +83,10 @@ def test_what_a_gpu_alone_computes_is_seen(tmp_path, forward, cuda, runs, silent
     assert build.has_silent_forward(read, source) is silent
 
 
+def test_launches_with_spaces_are_rewritten():
+    assert cuda_source.rewritten("k<T> << <g, b >> >(x);") == cuda_source.rewritten("k<T><<<g, b>>>(x);")
+
+
 def test_launches_become_loops():
     text = "a<float><<<grid(n, 2), 4>>>(n,\n  f(x), y);\nb<<<1, 2>>>();\nc << d >> e;"
     made = cuda_source.rewritten(text)
