@@ -85,6 +85,11 @@ def read_tensors(path: Path) -> Tensors:
         raise CaffeliteError(what, expected=expected, found=found or "damaged content") from None
 
 
+def tensors_of(data: bytes) -> Tensors:
+    """The tensors of a .safetensors file with these bytes."""
+    return _safetensors(data)
+
+
 def _array(data: bytes | memoryview, dtype: str) -> np.ndarray:
     if dtype == BFLOAT16:
         return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)

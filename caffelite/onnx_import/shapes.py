@@ -119,14 +119,14 @@ def slices(b: Builder, op: Operator) -> list[str]:
     steps = b.integers(op, 4, "steps") or [1] * len(axes)
     if starts is None or ends is None:
         raise Unsupported(op, "it says no range")
-    x = b.x(op)
+    x, batch = b.x(op), b.traced.batch_axis.get(op.inputs[0])
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis %= len(shape)
         chosen = range(shape[axis])[start:end:step]
         if step == -1 and len(chosen) == shape[axis]:
             x = b.add("Reverse", [x], suffix="reversed", reverse_param={"axis": axis})
             continue
-        if step < 1 or not len(chosen) or axis == 0 and len(chosen) != shape[0]:
+        if step < 1 or not len(chosen) or axis == batch and len(chosen) != shape[axis]:
             raise Unsupported(
                 op, f"steps of {step} along axis {axis}" if step < 1 else "it chooses samples of the batch"
             )
@@ -155,7 +155,7 @@ def gather(b: Builder, op: Operator) -> list[str]:
         fields = {"input_dim": table.shape[0], "num_output": table.shape[1], "bias_term": False}
         return [b.add("Embed", [b.x(op, 1)], [table], embed_param=fields)]
     indices, axis = b.constant(op, 1), op.get("axis", 0) % len(shape)
-    if indices is None or indices.ndim > 1 or axis == 0:
+    if indices is None or indices.ndim > 1 or axis == b.traced.batch_axis.get(op.inputs[0]):
         raise Unsupported(op, "it chooses samples, or by computed indices", "slice by constants")
     chosen = [int(i) % shape[axis] for i in np.ravel(indices)]
     if chosen == list(range(chosen[0], chosen[-1] + 1)):

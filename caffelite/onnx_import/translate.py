@@ -11,6 +11,7 @@ from .simplify import simplify
 from .trace import Traced
 
 __all__ = ["arithmetic", "images", "learned", "shapes", "translate"]
+# Whose results are constants, or which are one of a known form.
 CONSTANTS = {
     "Shape",
     "Size",
@@ -24,7 +25,19 @@ CONSTANTS = {
     "Greater",
     "Floor",
 }
-CONSTANTS |= {"GatherElements", "GatherND", "ScatterND", "NonZero", "And", "Or", "Ceil", "Mod", "CumSum", "Trilu"}
+CONSTANTS |= {
+    "GatherElements",
+    "GatherND",
+    "ScatterND",
+    "NonZero",
+    "And",
+    "Or",
+    "Ceil",
+    "Mod",
+    "CumSum",
+    "Trilu",
+    "Erf",
+}
 REMEDIES = {
     "GRU": "use an LSTM",
     "RNN": "use an LSTM",

@@ -211,6 +211,23 @@ CASES = {
     ),
     "pixel shuffle": ([node("DepthToSpace", "x", blocksize=2, mode="CRD")], {}, ["PixelShuffle"]),
     "blocks": ([node("DepthToSpace", "x", blocksize=2, mode="DCR")], {}, ["Reshape", "Permute", "Reshape"]),
+    "gelu": (
+        [
+            node("Div", "x", "root", to="d"),
+            node("Erf", "d", to="e"),
+            node("Add", "e", "one", to="p"),
+            node("Mul", "x", "p", to="m"),
+            node("Mul", "m", "half"),
+        ],
+        {"root": f(2**0.5), "one": f(1), "half": f(0.5)},
+        ["GELU"],
+    ),
+    "gelu by tanh": ([node("Gelu", "x", approximate="tanh")], {}, ["Power", "Eltwise", "Power", "Sigmoid", "Eltwise"]),
+    "attention": (
+        [node("Transpose", "x", perm=[0, 1, 3, 2], to="t"), node("MatMul", "x", "t")],
+        {},
+        ["Permute", "MatMul"],
+    ),
     "dropout": ([node("Dropout", "x", "r")], {"r": f(0.3)}, ["Dropout"]),
     "identity": ([node("Identity", "x", to="a"), node("Relu", "a")], {}, ["ReLU"]),
 }
@@ -222,10 +239,22 @@ def test_operator(tmp_path, name, opened):
     nodes, constants, types = CASES[name]
     by_batch = name in ("reshape", "shuffle", "token", "corners")  # whose constants name the batch
     shape = (None if opened and not by_batch else 1, *IMAGE[1:])
-    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, shape), {}, None)
+    opset = 20 if nodes[0].op_type == "Gelu" else 17
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, shape, opset), {}, None)
     assert [layer.type for layer in made.deploy.layer[1:]] == types
     assert made.proof.any_batch and made.proof.samples == 2
     assert max(made.proof.outputs.values()) < 1e-5
+
+
+def test_a_choice_along_the_first_axis_that_is_not_the_batch(tmp_path):
+    """As attention has its queries, keys and values in one tensor."""
+    nodes = [node("Transpose", "x", perm=[1, 0, 2, 3], to="t"), node("Gather", "t", "i", axis=0)]
+    shape = (None, *IMAGE[1:])
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, {"i": np.int64(2)}, shape), {}, None)
+    assert [layer.type for layer in made.deploy.layer[1:]] == ["Permute", "Slice", "Silence", "Squeeze"]
+    with pytest.raises(CaffeliteError, match="chooses samples"):
+        nodes = [node("Gather", "x", "i", axis=0)]
+        convert(nets.write(tmp_path / "net.onnx", nodes, {"i": np.int64(0)}, shape), {}, None)
 
 
 def test_lstm_both_ways(tmp_path):

@@ -35,3 +35,14 @@ def spatial_dropout(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) ->
 @operator("PixelShuffle")
 def pixel_shuffle(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
     return [w.add("DepthToSpace", x, blocksize=node.layer.p.upscale_factor, mode="CRD")]
+
+
+@operator("GELU")
+def gelu(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
+    share = w.add("Add", [w.add("Erf", [w.add("Mul", [x[0], w.scalar(math.sqrt(0.5))])]), w.scalar(1)])
+    return [w.add("Mul", [w.add("Mul", [x[0], w.scalar(0.5)]), share])]
+
+
+@operator("MatMul")
+def matmul(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
+    return [w.add("MatMul", x)]

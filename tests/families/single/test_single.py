@@ -1,5 +1,7 @@
 """Single layers: dropped channels, dense blocks, mistakes."""
 
+import math
+
 import numpy as np
 import pytest
 from textnet import bind, inputs, judged, layer, mistaken, over, run, slopes, wired
@@ -114,7 +116,16 @@ test_mistakes_of_dense_blocks = mistaken(
 )
 
 
+def test_gelu_is_near_the_normal_distribution():
+    x = np.linspace(-9, 9, 4001)
+    net = bind(judged(over("GELU", "", x=(1, 4001))), keep=True)
+    run(net, x=x[None], t=0)
+    exact = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x]
+    np.testing.assert_allclose(net.blobs["y"][0], exact, rtol=0, atol=3e-7)
+
+
 test_mistakes_of_synopsys = mistaken(
+    (layer("MatMul", "x", "@z"), "does not fit; expected"),
     (layer("Mul", "x", "@z"), "does not fit; expected axes as [2, 4, 3, 3], or 1"),
     (layer("Mul", "x", body="mul_shape: @2"), "mul_shape does not fit"),
     (layer("PixelShuffle", "@x", body="upscale_factor: 3"), "does not divide into squares"),
