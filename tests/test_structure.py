@@ -347,6 +347,7 @@ NAMES_OF_FAMILIES = {
         ("export/onnx.py", "export/onnx_weights.py", "layers/onnx.py", "layers/onnx_boxes.py"),
         "Mul is an operator of ONNX",
     ),
+    "export/precision.py": "MatMul is an operator of ONNX",
     "export/torch_module.py": "expressions of PyTorch for layers",
     **{
         f"onnx_import/{name}.py": "layers that operators of ONNX become"
