@@ -111,11 +111,11 @@ def _converted(body: bytes, graph, precision: str, data, weights, samples: int, 
         try:
             load_weights(validation, weights)
             judged = head(validation.graph)
-            made = lower.batches(validation, graph, samples, judged.labels if judged else None)
-            calibrating, judging = lower.split(list(made))
+            batches = lower.batches(validation, graph, samples, judged.labels if judged else None)
+            calibrating, judging = lower.split(list(batches))
         finally:
             validation.graph.close()
-    made: bytes = lower.half(body) if precision == "fp16" else lower.quantized(body, calibrating)
+    made = lower.half(body) if precision == "fp16" else lower.quantized(body, calibrating)
     before, after = lower.accuracy(body, judging), lower.accuracy(made, judging)
     if before is not None and after is not None:
         log.info("Accuracy: %.4f in fp32, %.4f in %s", before, after, precision)
