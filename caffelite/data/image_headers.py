@@ -29,7 +29,7 @@ def check(content: bytes) -> None:
         _check_jpeg(content)
     elif content[:4] == b"GIF8":
         width, height = (int.from_bytes(content[i : i + 2], "little") for i in (6, 8))
-        _check_size("GIF", content, width, height, 8)
+        check_size("GIF", content, width, height, 8)
     elif content[:4] == CODESTREAM or content[4:8] == b"jP  ":
         _check_jpeg_2000(content)
     elif content[:4] in TIFFS:
@@ -47,7 +47,7 @@ def _check_png(content: bytes) -> None:
         at += 12 + length
     width, height = (int.from_bytes(content[i : i + 4], "big") for i in (16, 20))
     # Both the decoded rows and the picture are in memory.
-    _check_size("PNG", content, width, height, 2 * PNG_SAMPLES.get(content[25], 4) * max(8, content[24]) // 8)
+    check_size("PNG", content, width, height, 2 * PNG_SAMPLES.get(content[25], 4) * max(8, content[24]) // 8)
 
 
 def _check_jpeg(content: bytes) -> None:
@@ -66,7 +66,7 @@ def _check_jpeg(content: bytes) -> None:
         if marker != 0xD9 and at + 2 + length > len(content):
             _refuse("JPEG", f"segment {marker:02X}", length, len(content) - at - 2)
         if marker in FRAMES:
-            _check_size("JPEG", content, *(int.from_bytes(content[i : i + 2], "big") for i in (at + 7, at + 5)))
+            check_size("JPEG", content, *(int.from_bytes(content[i : i + 2], "big") for i in (at + 7, at + 5)))
         if marker in (0xD9, 0xDA):  # the end, or the pixels
             return
         at += 2 + length
@@ -78,7 +78,7 @@ def _check_jpeg_2000(content: bytes) -> None:
         return
     right, bottom, left, top = (int.from_bytes(content[at + i : at + i + 4], "big") for i in (0, 4, 8, 12))
     samples = int.from_bytes(content[at + 32 : at + 34], "big")
-    _check_size("JPEG 2000", content, right - left, bottom - top, 4 * samples + 4)
+    check_size("JPEG 2000", content, right - left, bottom - top, 4 * samples + 4)
 
 
 def _check_tiff(content: bytes) -> None:
@@ -95,7 +95,7 @@ def _check_tiff(content: bytes) -> None:
             apart = number(at + 4, 4) * length > 4  # the values are elsewhere
             fields[tag] = number(number(at + 8, 4) if apart else at + 8, length)
     width, height, bits, samples = fields.values()
-    _check_size("TIFF", content, width, height, 2 * samples * bits // 8)
+    check_size("TIFF", content, width, height, 2 * samples * bits // 8)
 
 
 Order = Literal["little", "big"]
@@ -202,8 +202,9 @@ def _refuse(kind: str, what: str, length: int, left: int) -> None:
     raise ValueError(f"the {kind} is cut short or damaged: {what} states {length} bytes, and {max(0, left)} follow")
 
 
-def _check_size(kind: str, content: bytes, width: int, height: int, decoding: int = DECODING) -> None:
-    """decoding: bytes of a pixel while it is decoded."""
+def check_size(kind: str, content: bytes, width: int, height: int, decoding: int = DECODING) -> None:
+    """decoding: bytes of a pixel while it is decoded. Errors: ValueError for too many pixels, or more than the content
+    can have."""
     most = MOST_PIXELS
     if os.environ.get(LIMIT, "").isdecimal():
         most = int(os.environ[LIMIT])

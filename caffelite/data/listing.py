@@ -207,9 +207,9 @@ def parted(listed: Sequence[Listed], names: Container[str]) -> tuple[list[Listed
     return [i for i in listed if i.name not in names], [i for i in listed if i.name in names]
 
 
-def files_below(folder: str | os.PathLike) -> list[str]:
-    """Every file in a folder and its folders, by its name from there. Errors: not a folder; a class folder that is
-    empty; a link to a folder that it is in."""
+def files_below(folder: str | os.PathLike, left_out: list[str] | None = None) -> list[str]:
+    """Every file in a folder and its folders, by its name from there. left_out: receives folders that are empty; None:
+    they are errors. Other errors: not a folder; a link to a folder that it is in."""
     folder = Path(folder)
     if not folder.is_dir():
         near = did_you_mean(folder.name, (p.name for p in folder.parent.glob("*/"))) if folder.parent.is_dir() else None
@@ -218,7 +218,9 @@ def files_below(folder: str | os.PathLike) -> list[str]:
     for parent, folders, files in roots.walk(folder):
         below = os.path.relpath(parent, folder)
         if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
-            raise Where(parent).error("the folder is empty", remedy="remove it, or put its images there")
+            if left_out is None:
+                raise Where(parent).error("the folder is empty", remedy="remove it, or put its images there")
+            left_out.append(f"{parent}: the folder is empty")
         for path in (os.path.join(parent, name) for name in folders):
             if os.path.islink(path) and Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(path)):
                 raise Where(path).error("a link to a folder that it is in", remedy="remove the link")

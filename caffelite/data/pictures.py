@@ -208,7 +208,9 @@ def traits(content: bytes) -> Traits:
 
 
 def _decode(cv2: ModuleType, content: bytes, flag: int) -> np.ndarray:
-    """An image as the file stores it, but for TIFF, which OpenCV always turns."""
+    """An image as the file stores it, but for TIFF, which OpenCV always turns, and HEIC, which its decoder does."""
+    if image_headers.is_heic(content):
+        return _decoded_heic(cv2, content, flag)
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flag | cv2.IMREAD_IGNORE_ORIENTATION)
     except cv2.error as mistake:  # of sizes beyond its limits
@@ -218,9 +220,26 @@ def _decode(cv2: ModuleType, content: bytes, flag: int) -> np.ndarray:
     return image
 
 
+def _decoded_heic(cv2: ModuleType, content: bytes, flag: int) -> np.ndarray:
+    try:
+        import pillow_heif
+    except ImportError:
+        what = "it is HEIC, the format of Apple's cameras"
+        raise ValueError(f'{what}; pip install "caffelite[heic]" reads it, or convert it to JPEG') from None
+    try:
+        heif = pillow_heif.open_heif(io.BytesIO(content), bgr_mode=True)
+        image_headers.check_size("HEIC", content, *heif.size)
+        image = np.asarray(heif)
+    except (OSError, EOFError, RuntimeError, SyntaxError, ValueError) as mistake:
+        raise ValueError(f"{UNDECODABLE} (HEIC: {mistake})") from None
+    if flag == cv2.IMREAD_GRAYSCALE and image.ndim == 3:
+        return cv2.cvtColor(image[..., :3], cv2.COLOR_BGR2GRAY)
+    if flag == cv2.IMREAD_COLOR and image.ndim == 2:
+        return cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
+    return image if flag == cv2.IMREAD_UNCHANGED or image.ndim == 2 else np.ascontiguousarray(image[..., :3])
+
+
 def _hint(content: bytes) -> str:
-    if image_headers.is_heic(content):
-        return ": HEIC, the format of Apple's cameras; convert it to JPEG: heif-convert a.heic a.jpg"
     if content[4:12] == b"ftypavif":
         return ": AVIF needs a newer opencv-python-headless"
     kind = file_types.file_type(content)

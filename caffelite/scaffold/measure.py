@@ -154,14 +154,15 @@ def _look(row: int, image: np.ndarray) -> Look:
     return row, (image.shape[1], image.shape[2]), color, mean, square
 
 
-def refuse_unreadable(measured: Measured, total: int) -> None:
-    """Raises what could not be read, all of it up to a number. Errors: nothing could be read."""
-    bad = list(measured.unreadable.values())
-    if not bad:
+def refuse(left_out: list[str], command: str) -> None:
+    """Raises what holds no image that can be read, in one summary. command: what goes on without it."""
+    if not left_out:
         return
     collector = Collector()
-    for mistake in bad[:MOST_SHOWN]:
-        collector.add(mistake)
-    text = f"{len(bad)} of {total} images cannot be read"
-    collector.add(CaffeliteError(text, remedy="repair or remove them, or leave them out with -skip"))
+    for text in left_out[:MOST_SHOWN]:
+        collector.add(CaffeliteError(text))
+    unlisted = len(left_out) - MOST_SHOWN
+    more = f", {unlisted} more than are listed" if unlisted > 0 else ""
+    what = f"{len(left_out)} {'file' if len(left_out) == 1 else 'files and folders'} without a picture{more}"
+    collector.add(CaffeliteError(what, remedy=f"repair or remove them, or go on without them: {command}"))
     collector.raise_any()

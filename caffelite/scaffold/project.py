@@ -166,13 +166,12 @@ class _Making:
                 expected=f"the data as second argument: {reading.EXPECTED}",
                 remedy=f"as in: caffelite new {quoted(request.folder)} pictures",
             )
-        skip = self.left_out if request.skip else None
-        data = reading.read(source, request.task, skip, self.progress, request.group)
+        data = reading.read(source, request.task, self.left_out, self.progress, request.group)
         if request.task and request.task != data.task:
             what = f"-task {request.task} needs a .csv table"
             raise CaffeliteError(what, found=f"{source}, which has one label per image")
         if isinstance(request.test, Path):
-            data.test = reading.read_test(request.test, data, skip, self.progress, request.group)
+            data.test = reading.read_test(request.test, data, self.left_out, self.progress, request.group)
         elif request.test is not None:
             data.test = None  # a share was asked for, though there is a test set
         data.names = class_names.readable(data.names)
@@ -211,14 +210,15 @@ class _Making:
         ):
             if subset is None or seen is None or not seen.unreadable:
                 continue
-            if not self.request.skip:
-                measure.refuse_unreadable(seen, len(subset))
             self.left_out += [str(mistake) for mistake in seen.unreadable.values()]
             rows = [row for row in range(len(subset)) if row not in seen.unreadable]
             readable = subset.take(rows)
             subset.groups = readable.groups
             seen.moments = {i: seen.moments[row] for i, row in enumerate(rows) if row in seen.moments}
             subset.listed, subset.values = readable.listed, readable.values
+        if not self.request.skip:
+            words = [self.folder, *([self.request.source] if self.request.source else [])]
+            measure.refuse(self.left_out, f"caffelite new {' '.join(map(quoted, words))} -skip")
         if not measured.moments:
             raise CaffeliteError("no image can be read", found=self.left_out[0] if self.left_out else data.source)
         size = (

@@ -26,10 +26,10 @@ TEST_FOLDERS = ("test", "val")
 EXPECTED = "a folder of class folders, a list of images, a .csv table, or a database such as pets_train_lmdb"
 
 
-def read(source: Path, task: str | None, skip: list[str] | None, progress: bool, group: str | None = None) -> Dataset:
+def read(source: Path, task: str | None, left_out: list[str], progress: bool, group: str | None = None) -> Dataset:
     """The data of a source, with its test set where it has one next to it.
 
-    task: forces what a table's answers are. skip: receives files that are no images; None: they are errors. group: a
+    task: forces what a table's answers are. left_out: receives files that are no images, and empty folders. group: a
     column of a table that names the group of each image. Errors: no such source; those of its kind.
     """
     if not os.path.exists(source):
@@ -37,7 +37,7 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool,
     if backend_of(source):
         return _databases(source, progress)
     if source.is_dir():
-        return _folder(source, skip)
+        return _folder(source, left_out)
     if source.suffix.lower() == ".csv":
         return read_table(source, task, group=group)
     if source.name.endswith((".tar", ".tar.gz", ".tgz", ".zip")):
@@ -48,7 +48,7 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool,
     return Dataset(str(source), CLASSES, _names(source, listed), "a list with one label per image", Subset(listed))
 
 
-def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: bool, group: str | None = None) -> Subset:
+def read_test(source: Path, data: Dataset, left_out: list[str], progress: bool, group: str | None = None) -> Subset:
     """A second source as test set. Errors: another kind of data than that of training, an unknown class."""
     if not os.path.exists(source):
         raise CaffeliteError(f"-test: {source} does not exist", expected="a fraction, as in 0.2, or a path")
@@ -59,7 +59,7 @@ def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: boo
     if data.train.database is not None:
         raise _unlike(source, data)
     if source.is_dir():
-        return _folder_part(source, data.names, skip)[0]
+        return _folder_part(source, data.names, left_out)[0]
     if source.suffix.lower() == ".csv":
         return read_table(source, data.task, data.names, group).train
     listed = [_resolved(image, source.parent) for image in listing.read_list(source)]
@@ -89,20 +89,20 @@ def _resolved(image: Listed, folder: Path) -> Listed:
 # folders
 
 
-def _folder(source: Path, skip: list[str] | None) -> Dataset:
+def _folder(source: Path, left_out: list[str]) -> Dataset:
     if (source / "train").is_dir():
         for name in TEST_FOLDERS:
             if (source / name).is_dir():
-                train, names = _folder_part(source / "train", [], skip)
-                test, _ = _folder_part(source / name, names, skip)
+                train, names = _folder_part(source / "train", [], left_out)
+                test, _ = _folder_part(source / name, names, left_out)
                 return Dataset(str(source), CLASSES, names, "a folder per class", train, test)
-    train, names = _folder_part(source, [], skip)
+    train, names = _folder_part(source, [], left_out)
     return Dataset(str(source), CLASSES, names, "a folder per class", train)
 
 
-def _folder_part(source: Path, names: list[str], skip: list[str] | None) -> tuple[Subset, list[str]]:
-    remedy = "move it away, or leave it out with -skip"
-    listed, names = listing.list_classes(listing.files_below(source), str(source), names, skip, remedy)
+def _folder_part(source: Path, names: list[str], left_out: list[str]) -> tuple[Subset, list[str]]:
+    files = listing.files_below(source, left_out)
+    listed, names = listing.list_classes(files, str(source), names, left_out)
     return Subset([Listed(str(source / image.name), image.label, image.where) for image in listed]), names
 
 

@@ -278,12 +278,18 @@ def test_check_is_silent_for_every_net_and_task(call, there, net, task):
     assert summary
 
 
-def test_unreadable_images_are_errors_or_left_out(call, there):
+def test_what_is_no_image_is_said_at_once_or_left_out(call, there):
     Path("pictures/red/bad.png").write_bytes(b"no image")
-    refused = call("new", "hues", "pictures")
-    assert refused.status == 2 and "bad.png" in refused.err and "-skip" in refused.err and not Path("hues").exists()
-    made = call("new", "hues", "pictures", "-skip")
-    assert made.status == 0 and "Left out" in made.err and "bad.png" in made.err
+    Path("pictures/red/notes.docx").write_bytes(b"words")
+    Path("pictures/teal").mkdir()
+    left_out = ("pictures/teal: the folder is empty", "notes.docx: not an image by its name", "bad.png")
+    refused = call("new", "hues", "pictures").refused
+    assert all(text in refused.err for text in left_out), refused.err
+    assert "3 files and folders without a picture" in refused.err
+    (command,) = re.findall(r"go on without them: caffelite (.*)", refused.err)
+    assert not Path("hues").exists()
+    made = call(*command.split()).ok
+    assert all(text in made.err for text in left_out) and made.err.count("Left out: ") == 3
     assert not any("bad.png" in line for name in ("train", "test") for line in lines(f"hues/{name}.txt"))
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import tarfile
 from contextlib import nullcontext
 
@@ -447,7 +448,7 @@ def test_labels_in_a_lossy_format_are_refused(content, said, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"\0\0\0\x18ftypheic" + bytes(40), "HEIC, the format of Apple's cameras; convert it to JPEG"),
+        (b"\0\0\0\x18ftypheic" + bytes(40), "not an image that can be decoded .HEIC: "),
         (written(GRAY.astype(np.float32), "TIFF"), "its values are floats.*; set depth: STRETCH"),
         (KINDS["rgb.jpg"][0][:-20], "the JPEG is cut short"),
     ],
@@ -483,3 +484,30 @@ def test_traits_are_what_an_array_does_not_show():
     }
     assert (have["gray_16.png"].low, have["gray_16.png"].high) == (0, int(GRAY.max()) * 257)
     assert have["gray.png"].high is None
+
+
+@pytest.fixture
+def heic():
+    """A picture of four colors, stored as HEIC, and its pixels: blue, green, red."""
+    pillow_heif = pytest.importorskip("pillow_heif")
+    pixels = np.zeros((48, 64, 3), np.uint8)
+    pixels[:24, :32], pixels[:24, 32:], pixels[24:, :32] = (200, 30, 40), (20, 180, 60), (90, 90, 220)
+    file = io.BytesIO()
+    pillow_heif.from_pillow(Image.fromarray(pixels[..., ::-1])).save(file, quality=100, chroma=444)
+    return file.getvalue(), pixels
+
+
+def test_heic_is_read_where_its_extra_is_installed(heic):
+    content, pixels = heic
+    assert content[4:8] == b"ftyp"
+    np.testing.assert_allclose(Decoder(True)(content).transpose(1, 2, 0).astype(int), pixels, atol=6)
+    gray = cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY)
+    np.testing.assert_allclose(Decoder(False)(content)[0].astype(int), gray, atol=6)
+    white = Decoder(True, pb.TransformationParameter.ON_WHITE)(content)
+    np.testing.assert_array_equal(white, Decoder(True)(content), "it has no opacity")
+
+
+def test_heic_without_its_extra_names_it(heic, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(ValueError, match=r"HEIC, .*; pip install .caffelite\[heic\]. reads it"):
+        Decoder(True)(heic[0])
