@@ -9,6 +9,7 @@ first = net.params["conv1"][0].data                # (20, 1, 5, 5)
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,11 +27,13 @@ from .fork import option
 from .layers.base import unknown_types
 from .net import net as nets
 from .net.graph import net_state
+from .notebook import Curve, Live, Picture, Predictions, in_notebook, net_html
 from .pycaffe import net as pycaffe_net, solver as pycaffe_solver
 from .runs.config import RunConfig
 from .runs.open_net import read_solver
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
+Image = str | Path | np.ndarray
 
 
 def load(name: str, gpu: int | None = None) -> Net:
@@ -144,16 +147,23 @@ class Net(pycaffe_net.Net):
         return preparation.views(preparation.fitted(preparation.decode(_picture(image)))[0])
 
     @pycaffe_net.locked
-    def classify(self, image: str | Path | np.ndarray, top: int = 5, *, oversample: bool = False) -> list[Prediction]:
+    def classify(self, image: Image | Sequence[Image], top: int = 5, *, oversample: bool = False) -> Any:
         """What a picture shows, the ``top`` greatest scores first: the numbers of ``caffelite classify`` for it alone.
 
-        image: as `preprocess` takes it. oversample: the mean of ten views. Errors: those of `preprocess`; scores that
-        are not finite; labels that do not fit; outputs among which none is called prob; a net that detects or reads.
+        image: as `preprocess` takes it; of a list of such a list of answers returns, which a notebook shows as a table
+        with the pictures. oversample: the mean of ten views. Errors: those of `preprocess`; scores that are not finite;
+        labels that do not fit; outputs among which none is called prob; a net that detects or reads.
         """
         name = f"classify {oversample}"
         classifier = self._opened(name, Classifier, oversample=oversample, state=self._state)
-        (prediction,) = classifier.predictions([_picture(image)])
-        return [Prediction(classifier.labels[i], i, float(prediction.scores[i])) for i in prediction.top(top)]
+        several = isinstance(image, list | tuple)
+        images: Any = image if several else [image]
+        pictures = [_picture(one) for one in images]
+        rows = [
+            [Prediction(classifier.labels[i], i, float(prediction.scores[i])) for i in prediction.top(top)]
+            for prediction in classifier.predictions(pictures)
+        ]
+        return Predictions(rows, pictures) if several else rows[0]
 
     @pycaffe_net.locked
     def detect(self, image: str | Path | np.ndarray, threshold: float = LEAST_SCORE) -> list[Detection]:
@@ -169,6 +179,75 @@ class Net(pycaffe_net.Net):
         the text. image: as `preprocess` takes it. Errors: those of `preprocess`; a net that does not read."""
         (reading,) = self._opened("read", Reader).readings([_picture(image)])
         return reading
+
+    # pictures, for notebooks
+
+    def draw_filters(self, layer: str | None = None, most: int = 64) -> Picture:
+        """The filters of a convolution, by default of the first one, at most ``most`` of them, as ``caffelite visualize
+        filters`` draws them; weights of other layers as a map. Errors: no such layer; no weights; matplotlib is not
+        installed."""
+        from .visualize import pictures
+
+        weighted = {name: blobs[0].data for name, blobs in self.params.items() if blobs[0].data.ndim > 1}
+        name = layer or next((name for name, values in weighted.items() if values.ndim == 4), next(iter(weighted), ""))
+        if name not in weighted:
+            expected = f"one of {', '.join(weighted) or 'no layers'}"
+            raise CaffeliteError(f'no layer "{name}" with weights', expected=expected)
+        return Picture(pictures.filters(name, weighted[name], "png", most), "png")
+
+    @pycaffe_net.locked
+    def draw_activations(self, image: Image, layer: str | None = None, most: int = 64) -> Picture:
+        """What a layer, by default the first convolution, computes for an image: a map for each channel. Errors: those
+        of `preprocess`; no such layer; matplotlib is not installed."""
+        from .visualize import pictures
+
+        net = self._explained()
+        nodes = net.net.graph.nodes
+        name = layer or next((n.name for n in nodes if n.layer.spec.type == "Convolution"), nodes[-1].name)
+        value, shown = net.top(name), net.picture(_picture(image))
+        net.scores(shown.input)
+        return Picture(pictures.activations(name, net.values(value), shown, "png", most), "png")
+
+    @pycaffe_net.locked
+    def draw_saliency(self, image: Image, label: str | int | None = None, samples: int = 16) -> Picture:
+        """How much the score of a class depends on each pixel. label: of the class, or its number; None: of the best.
+        samples: copies with noise that are averaged. Errors: those of `preprocess`; no such class; matplotlib is not
+        installed."""
+        from .visualize import pictures
+
+        net, shown, number = self._judged(image, label)
+        rows = [(shown, [(net.labels[number], net.saliency(shown.input, number, samples))])]
+        return Picture(pictures.maps(rows, "png", "Saliency", overlay=False), "png")
+
+    @pycaffe_net.locked
+    def draw_gradcam(self, image: Image, label: str | int | None = None) -> Picture:
+        """The regions of an image that raise the score of a class (Grad-CAM). label, errors: as of `draw_saliency`; a
+        net without convolutions."""
+        from .visualize import pictures
+
+        net, shown, number = self._judged(image, label)
+        name, value = net.last_map()
+        rows = [(shown, [(net.labels[number], net.grad_cam(number, value))])]
+        return Picture(pictures.maps(rows, "png", f"Grad-CAM, {name}", overlay=True), "png")
+
+    def _judged(self, image: Image, label: str | int | None) -> tuple[Any, Any, int]:
+        net = self._explained()
+        shown = net.picture(_picture(image))
+        scores = net.scores(shown.input)
+        return net, shown, int(scores.argmax()) if label is None else net.class_number(str(label))
+
+    def _explained(self) -> Any:
+        """A net that uses this one's weights, and keeps blobs and gradients."""
+        from .visualize.explained import ExplainedNet
+
+        if "explained" not in self._kinds:
+            document = prototxt.Document(*self._deployed())
+            self._kinds["explained"] = ExplainedNet(document, self._net.dev, share=self._net)
+        self._copies.send()
+        return self._kinds["explained"]
+
+    def _repr_html_(self) -> str:
+        return net_html(self._net.graph, set(self._layer_names))
 
     def _opened(self, name: str, kind: Callable[..., Any], **options: Any) -> Any:
         """A deploy net that uses this one's weights, of a kind, opened once by name. Errors: the net is of another
@@ -235,6 +314,28 @@ class Solver(pycaffe_solver.Solver):
         option.use(fork)
         config = RunConfig(str(path))
         self._open(config, read_solver(config), devices.open_device(gpu), str(resume) if resume else None)
+        self._curve, self._file = Curve(self._trainer, str(path)), str(path)
+
+    def step(self, count: int) -> float:
+        """As pycaffe's: runs ``count`` iterations and returns the loss. A notebook shows a bar and a curve meanwhile
+        where there is more than one."""
+        if count < 2 or not in_notebook():
+            return super().step(count)
+        live = Live(self._curve, self.iter, self.iter + count, True)
+        self._curve.live = live
+        try:
+            return super().step(count)
+        finally:
+            self._curve.live = None
+            live.close()
+
+    def _repr_html_(self) -> str:
+        try:
+            curve = self._curve.picture()
+        except CaffeliteError:
+            curve = None  # without matplotlib the text is enough
+        text = f"<b>{html.escape(self._file)}</b>: iteration {self.iter} of {self.param.max_iter}, rate {self.lr:.4g}"
+        return f"{text}<br>{curve._repr_svg_() if curve else ''}"
 
     def close(self) -> None:
         """Ends the threads that read data."""

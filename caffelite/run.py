@@ -13,9 +13,9 @@ import numpy as np
 
 from . import prototxt
 from .api import Net
-from .errors import CaffeliteError, missing_extra
+from .errors import CaffeliteError
 from .inspection.feeds import rebatched
-from .progress import notebook_bar
+from .notebook import Curve, Live, Picture, pandas
 from .report import collect, page
 from .runs import folder as files, history, launch, listing, open_net, registry, snapshots
 from .runs.config import RunConfig
@@ -58,8 +58,8 @@ def train(
     gpu: a GPU's number, "all", or None for what the solver says. weights: caffemodels to start from. resume: True
     continues from the newest snapshot, a path from that solverstate. overrides: fields as for -set, "base_lr=0.02".
     iterations: how many at most. record: the run's folder; default: PREFIX_run. on_progress: called after each
-    iteration with a `Step`. bar: a progress bar, also in notebooks. Ctrl-C ends the run in order, with a snapshot.
-    Errors: CaffeliteError, as the command has.
+    iteration with a `Step`. bar: a progress bar; in a notebook a curve too. Ctrl-C ends the run in order, with a
+    snapshot. Errors: CaffeliteError, as the command has.
     """
     config = RunConfig(
         str(solver),
@@ -81,15 +81,15 @@ class _Progress:
 
     def __init__(self, trainer: Trainer, on_progress: OnProgress | None, bar: bool):
         self._on_progress = on_progress
-        self._bar = notebook_bar(trainer.p.max_iter, trainer.iteration, bar)
+        self._live = Live(Curve(trainer, trainer.net.graph.name), trainer.iteration, trainer.p.max_iter, bar)
 
     def __call__(self, trainer: Trainer, rate: float) -> None:
-        self._bar.update(trainer.iteration - self._bar.n)
+        self._live.update(trainer.iteration)
         if self._on_progress:
             self._on_progress(Step(trainer.iteration, trainer.p.max_iter, rate, trainer))
 
     def close(self) -> None:
-        self._bar.close()
+        self._live.close()
 
 
 def list_runs(folder: str | Path = ".", depth: int | None = None) -> list[Run]:
@@ -111,7 +111,7 @@ class Confusion:
 
     def frame(self) -> Any:
         """A pandas DataFrame with the names of classes. Errors: pandas is not installed."""
-        return _pandas().DataFrame(self.counts, index=self.labels, columns=self.labels)
+        return pandas().DataFrame(self.counts, index=self.labels, columns=self.labels)
 
 
 class Run:
@@ -160,9 +160,9 @@ class Run:
 
     def frame(self) -> Any:
         """``history`` as one pandas DataFrame with a column "phase". Errors: pandas is not installed."""
-        pandas = _pandas()
-        frames = [pandas.DataFrame({"phase": phase, **columns}) for phase, columns in self.history.items()]
-        return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
+        pd = pandas()
+        frames = [pd.DataFrame({"phase": phase, **columns}) for phase, columns in self.history.items()]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     @property
     def best(self) -> Path | None:
@@ -175,7 +175,7 @@ class Run:
         with a file. over: "iteration" or "seconds". Errors: matplotlib is not installed; nothing is recorded yet."""
         records = history.read(self.folder, history.CHART_PLACES)
         if file is None:
-            return Picture(picture([records], "svg", over).decode())
+            return Picture(picture([records], "svg", over))
         Path(file).write_bytes(picture([records], Path(file).suffix.removeprefix("."), over))
         return None
 
@@ -218,16 +218,6 @@ class Run:
         return f"<b>{_escaped(self.folder)}</b><table>{cells}</table>{curves}"
 
 
-class Picture:
-    """An SVG that a notebook shows."""
-
-    def __init__(self, svg: str):
-        self.svg = svg
-
-    def _repr_svg_(self) -> str:
-        return self.svg[self.svg.index("<svg") :]
-
-
 def _columns(rows: list[history.Row], rated: bool) -> dict[str, np.ndarray]:
     columns = {name: np.array([getattr(row, name) for row in rows]) for name in ("iteration", "seconds")}
     if rated:
@@ -241,11 +231,3 @@ def _escaped(value: object) -> str:
     import html
 
     return html.escape(str(value))
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise missing_extra("pandas", "notebook", "a table") from None
-    return pandas

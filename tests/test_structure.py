@@ -72,8 +72,10 @@ ARROWS = {
     + "__version__ progress spreadsheet user_modules prototxt weights devices detection layers net fork parallel data "
     "drawn training inspection zoo runs deploy report visualize sweep export onnx_import selftest scaffold serve",
     "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
-    "api": LANGUAGE + "user_modules prototxt devices layers net fork training zoo runs deploy pycaffe",
-    "run": LANGUAGE + "progress prototxt training inspection runs report api",
+    "notebook": LANGUAGE + "progress net data training inspection runs",
+    "api": LANGUAGE
+    + "user_modules prototxt devices layers net fork training zoo runs deploy visualize pycaffe notebook",
+    "run": LANGUAGE + "progress prototxt training inspection runs report notebook api",
     "__main__": "errors user_modules cli",
 }
 ARROWS = {name: set(row.split()) for name, row in ARROWS.items()}

@@ -28,20 +28,21 @@ class Picture:
 
 class ExplainedNet:
     """A deploy net on a device, without the Softmax or Sigmoid at its end. files: caffemodels; none: the one that
-    deploy_param names. ``labels``: of the classes.
+    deploy_param names. share: a net of the same file, whose weights are used instead. ``labels``: of the classes.
 
     Errors: those of `Preparation`; no weights; weights without a layer of the net; no output with scores of classes.
     """
 
-    def __init__(self, document: Document, dev: Device, files: tuple[str, ...] = ()):
+    def __init__(self, document: Document, dev: Device, files: tuple[str, ...] = (), share: Net | None = None):
         self.preparation = Preparation(document.message, document.locate)
         message = pb.NetParameter()
         message.CopyFrom(document.message)
         message.force_backward = True
         if message.layer[-1].type in NORMALIZED:
             del message.layer[-1]
-        self.net = open_deploy_net(message, document.locate, dev, 1, keep=True)
-        self._load(files, document)
+        self.net = open_deploy_net(message, document.locate, dev, 1, share=share, keep=True)
+        if share is None:
+            self._load(files, document)
         outputs = self.net.graph.outputs
         if len(outputs) != 1:
             found = ", ".join(value.name for value in outputs) or "none"
