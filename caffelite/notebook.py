@@ -113,7 +113,7 @@ class Curve(Hook):
 
     def __init__(self, trainer: Trainer, name: str) -> None:
         self._trainer, self.history, self._start = trainer, History(name), time.monotonic()
-        trainer.hooks.add(self)
+        trainer.reports.hooks.add(self)
         self.live: Live | None = None  # what is told of iterations
 
     def after_iteration(self, state: TrainingState) -> None:

@@ -107,7 +107,8 @@ def test_training_shows_a_curve_in_a_notebook(solver, drawn):
 
 
 def test_a_curve_goes_back_with_its_training():
-    trainer = SimpleNamespace(hooks=SimpleNamespace(add=lambda hook: None), report_losses=lambda: None)
+    hooks = SimpleNamespace(add=lambda hook: None)
+    trainer = SimpleNamespace(reports=SimpleNamespace(hooks=hooks), report_losses=lambda: None)
     curve, state = notebook.Curve(trainer, "net"), SimpleNamespace(iteration=2)
     assert curve.picture() is None
     curve.losses(state, 0, [3.0, 2.0, 1.0])

@@ -119,6 +119,8 @@ EXTERNAL = {
     "jinja2": ("report/", "serve/"),
     "plotly": ("serve/",),
     "sklearn": ("cli/dataset/known.py", "visualize/"),
+    "pillow_heif": ("data/",),
+    "IPython": ("notebook.py",),
 }
 
 
@@ -284,6 +286,8 @@ def test_every_dependency_is_declared():
         "llvmlite": "numba",
         "plyvel": "plyvel-ci",
         "PIL": "pillow",
+        "pillow_heif": "pillow-heif",
+        "IPython": "ipython",
     }
     actual = (
         {name[0] for path, tree in modules() for name in imports(path)} - set(sys.stdlib_module_names) - {"caffelite"}
