@@ -217,8 +217,8 @@ class _Making:
             seen.moments = {i: seen.moments[row] for i, row in enumerate(rows) if row in seen.moments}
             subset.listed, subset.values = readable.listed, readable.values
         if not self.request.skip:
-            words = [self.folder, *([self.request.source] if self.request.source else [])]
-            measure.refuse(self.left_out, f"caffelite new {' '.join(map(quoted, words))} -skip")
+            source = f" {quoted(self.request.source)}" if self.request.source else ""
+            measure.refuse(self.left_out, f"caffelite new {quoted(self.folder)}{source} -skip")
         if not measured.moments:
             raise CaffeliteError("no image can be read", found=self.left_out[0] if self.left_out else data.source)
         size = (
