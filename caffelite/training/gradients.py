@@ -18,8 +18,9 @@ def pieces(net: Net, over_stage: Sequence[bool] | None = None, deferred: Collect
     it. over_stage: for each parameter, see ``Piece``. deferred: the parameters with gradients that are computed after
     all steps."""
     complete: dict[int, int] = {}
-    for node, step in steps(net).items():
-        complete.update({ref.owner: step for ref in node.params if ref.wanted})
+    for i, step in enumerate(net.compiled.backward):
+        for node in (step.node, *step.fused):
+            complete.update({ref.owner: i for ref in node.params if ref.wanted})
     complete.update(dict.fromkeys(deferred, len(net.compiled.backward)))
     params = net.params
     counts = [math.prod(parameter.blob.shape) for parameter in params.parameters]
