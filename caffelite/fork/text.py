@@ -213,6 +213,8 @@ class ForkText:
             other = fields.get(field.name)
             if other is None or repeated(field) or field.message_type or repeated(other) or other.message_type:
                 continue
+            if _is_side(field):
+                continue
             if not own.HasField(field.name) and not message.HasField(field.name) and other.has_default_value:
                 _set_default(own, field, other)
         for field, value in own.ListFields():
@@ -275,6 +277,14 @@ def _copy(value: Any, target: Any, name: str) -> None:
         getattr(target, name).CopyFrom(value)
     else:
         setattr(target, name, value)
+
+
+def _is_side(field: Any) -> bool:
+    """Whether a field, as stride_h, is one side of a size that another field has for all sides: Caffe asks whether it
+    is set, so that its default counts for nothing."""
+    size, _, side = field.name.rpartition("_")
+    fields = field.containing_type.fields_by_name
+    return side in ("h", "w", "d") and (size in fields or f"{size}_size" in fields)
 
 
 def _set_default(own: Any, field: Any, other: Any) -> None:

@@ -116,6 +116,17 @@ def test_defaults_are_those_of_the_fork(fork, tmp_path):
     assert net(text % "dropout_param { dropout_ratio: 0.5 }", tmp_path).layer[1].dropout_param.dropout_ratio == 0.5
 
 
+def test_the_default_of_one_side_of_a_size_counts_for_nothing(tmp_path):
+    own = """
+message PoolingParameter { optional uint32 stride_h = 7 [default = 2]; optional uint32 stride = 3 [default = 2]; }
+"""
+    option.use(make(tmp_path / "own-caffe", own, ()))
+    layer = net(
+        HEAD + 'layer { name: "p" type: "Pooling" bottom: "x" top: "p" pooling_param { pad: 1 } }', tmp_path
+    ).layer[1]
+    assert layer.pooling_param.stride == 2 and not layer.pooling_param.HasField("stride_h")
+
+
 def test_a_field_of_a_solver_counts_only_with_its_default(fork, tmp_path):
     path = tmp_path / "solver.prototxt"
     path.write_text('net: "net.prototxt" warmth: 1')
