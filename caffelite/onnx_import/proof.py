@@ -1,5 +1,6 @@
 """Compares a net with the ONNX file that it was made of: random inputs go through both."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from .builder import Builder
 from .trace import BATCH, Traced, draw, input_kinds, run, session
 from .translate import deploy_net
 
+log = logging.getLogger("caffelite")
 NEAR = 1e-4  # of the greatest value: what another order of summation may change
 
 
@@ -89,6 +91,13 @@ def _compared(name: str, mine: np.ndarray, theirs: np.ndarray) -> float:
         raise CaffeliteError(what, expected=list(theirs.shape), found=list(mine.shape))
     if not np.isfinite(theirs).all():
         raise CaffeliteError(f'onnxruntime gives "{name}" numbers that are not finite', remedy="check the weights")
+    if theirs.size > 1 and not np.ptp(theirs):
+        log.warning(
+            '"%s" is %g everywhere, so that it proves nothing: compare other inputs by -inputs FILE.npz, or weights '
+            "that have learned",
+            name,
+            theirs.flat[0],
+        )
     difference = _difference(mine, theirs)
     if not difference <= NEAR:
         what = f'"{name}" differs from onnxruntime\'s'

@@ -51,6 +51,13 @@ def test_given_inputs(net, call):
     assert result.status == 2 and "given" not in result.err and not Path("other").exists()
 
 
+def test_an_output_that_proves_nothing_is_named(in_tmp_path, call):
+    nets.write(Path("net.onnx"), NODES, {**CONSTANTS, "fc.weight": 0 * weights(4, 6)}, (None, 3, None, None))
+    assert (
+        '"y" is 0.25 everywhere, so that it proves nothing' in call("import net.onnx -out made -shape x=3x8x8").ok.err
+    )
+
+
 def test_refusals_write_nothing(net, call):
     for words, message in (
         ("import net.onnx -out made", "-shape x="),
