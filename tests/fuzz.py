@@ -77,7 +77,7 @@ def train(device) -> None:
         document = prototxt.read_solver("solver.prototxt")
         document.message.iter_size = min(document.message.iter_size, 2)  # long runs are no mistake, but no news either
         trainer = build_trainer(document.message, document.locate, "solver.prototxt", device)
-        trainer.tests = [(net, min(count, 2)) for net, count in trainer.tests]
+        trainer.learning.tests = [(net, min(count, 2)) for net, count in trainer.tests]
         with suppress(MemoryError):
             trainer.solve(iterations=1)
     except CaffeliteError as error:

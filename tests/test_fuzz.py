@@ -102,7 +102,7 @@ def test_commands_read_or_report_damaged_files():
 
 
 def test_every_kind_that_a_command_reads_is_damaged():
-    assert set(KINDS) - set(fuzz_file_commands.COMMANDS) == {"datum", "hierarchy"}  # read by functions
+    assert set(KINDS) - set(fuzz_file_commands.COMMANDS) == {"datum", "hierarchy", "onnx"}  # read by functions
 
 
 def test_damaged_prototxts_are_read_or_reported():

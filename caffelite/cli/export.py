@@ -13,7 +13,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command(short_help="Write a deploy net with its weights as ONNX or for PyTorch")
+@click.command(short_help="Write a deploy net as ONNX or for PyTorch")
 @options.deploy_net
 @options.weights
 @options.file_option("--out", help="The file to write; the folder for -to torch.", required=True)

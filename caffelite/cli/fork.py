@@ -21,7 +21,7 @@ from .output import say
 @options.file_option("--model", help="With -compare: the net, a prototxt, whose layers are compared on one batch.")
 @options.file_option("--weights", help="With -compare: a caffemodel to copy weights from. Default: random ones.")
 @options.file_option("--solver", help="With -compare -model: a solver, by which both train the net.")
-@click.option("--iterations", type=click.IntRange(1), default=20, show_default=True, help="How long both train.")
+@options.iterations("How long both train.", default=20)
 @options.phase
 @options.as_json
 def fork(folder: Path, fork_layers, quick, compare, types, model, weights, solver, iterations, phase, as_json) -> None:

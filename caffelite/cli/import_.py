@@ -18,7 +18,7 @@ BEFORE_TRAINING = (
 )
 
 
-@click.command("import", short_help="Turn ONNX nets and PyTorch's weights into prototxts and caffemodels")
+@click.command("import", short_help="Read ONNX nets and PyTorch's weights")
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @options.model_of_weights
 @options.file_option("--out", help="The folder to write, or with -model the caffemodel.", required=True)

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextlib import closing
 
 import numpy as np
 import onnxruntime
@@ -85,9 +86,10 @@ def test_half_of_other_nets_runs(name, seed):
 
 def test_batches_are_the_pixels_and_labels_of_the_data(tmp_path):
     plain, body = net_of("digits")
-    validation = open_net(prototxt.read_net(with_data(tmp_path)), devices.open_device(), pb.TEST, keep=True)
-    load_weights(validation, [str(trained.find("digits").folder / "digits.caffemodel")])
-    data = list(precision.batches(validation, plain, 8, head(validation.graph).labels))
+    read = prototxt.read_net(with_data(tmp_path))
+    with closing(open_net(read, devices.open_device(), pb.TEST, keep=True)) as validation:
+        load_weights(validation, [str(trained.find("digits").folder / "digits.caffemodel")])
+        data = list(precision.batches(validation, plain, 8, head(validation.graph).labels))
     assert len(data) == 2 and [batch.labels.tolist() for batch in data] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     pixels = data[0].inputs["data"]
     transform = onnx.pixel_transforms(plain).get("data")
@@ -98,9 +100,10 @@ def test_batches_are_the_pixels_and_labels_of_the_data(tmp_path):
 
 def test_data_of_another_net(tmp_path):
     plain, _ = net_of("digits")
-    validation = open_net(prototxt.read_net(with_data(tmp_path, "other")), devices.open_device(), pb.TEST, keep=True)
-    with pytest.raises(CaffeliteError, match='the net of -data has no data in "data"'):
-        next(precision.batches(validation, plain, 8, None))
+    read = prototxt.read_net(with_data(tmp_path, "other"))
+    with closing(open_net(read, devices.open_device(), pb.TEST, keep=True)) as validation:
+        with pytest.raises(CaffeliteError, match='the net of -data has no data in "data"'):
+            next(precision.batches(validation, plain, 8, None))
 
 
 def test_command(tmp_path, caplog):

@@ -133,6 +133,7 @@ def _runtime(count, capability, runtime_version, reads_any_memory):
         memGetInfo=lambda: (3, 5),
         getDeviceProperties=lambda number: properties,
         runtimeGetVersion=lambda: runtime_version,
+        driverGetVersion=lambda: 13000,
         cudaDevAttrPageableMemoryAccess=88,
         deviceGetAttribute=lambda attribute, number: int(reads_any_memory and attribute == 88),
     )
