@@ -74,16 +74,23 @@ def train(
 
 
 def draws_numbers(random: RandomNet) -> bool:
-    """Whether passes differ though their data do not: random numbers, or layers that follow the iteration."""
+    """Whether passes differ though their data do not: random numbers, or layers that follow the iteration. Also with
+    parameters of the other sign, as training may reach them: Insanity draws for negative values alone."""
     run = Run(random, CPU("float64"), 0)
 
-    def results(iteration: int) -> list[np.ndarray]:
+    def results(iteration: int, sign: int) -> list[np.ndarray]:
         run.reset()
+        for blob in run.net.params.blobs:
+            blob *= sign
         run.net.forward(iteration)
         return [values.copy() for _, _, values in run.net.outputs()] + [np.array(run.net.loss)]
 
-    first = results(0)
-    return any(not np.array_equal(a, b) for i in range(1, PASSES) for a, b in zip(first, results(i), strict=True))
+    def differ(sign: int) -> bool:
+        first = results(0, sign)
+        later = (results(i, sign) for i in range(1, PASSES))
+        return any(not np.array_equal(a, b) for other in later for a, b in zip(first, other, strict=True))
+
+    return differ(1) or differ(-1)
 
 
 def has_state(random: RandomNet) -> bool:

@@ -42,12 +42,6 @@ def test_fields_without_effect_are_named_with_their_place(text, expected):
         assert line.startswith("net.prototxt:3:") and "does not read" in line and part in line, line
 
 
-def test_a_layer_that_replaces_a_python_layer_says_nothing_of_it():
-    module = 'module: "roi_data_layer.layer" layer: "RoIDataLayer" param_str: "num_classes: 21"'
-    text = f'layer {{ name: "d" type: "Python" top: "x" top: "rois" top: "t" python_param {{ {module} }} }}'
-    assert not found(text)
-
-
 CONVERTED = [
     ("Convolution", "convolution_param", f"num_output: 2 kernel_size: 3 {field}")
     for field in ("kernel_depth: 3", "temporal_pad: 1", "pad_l: 1", "hole: 2", "relu: true", "stride_shape { dim: 1 }")

@@ -4,6 +4,7 @@ import sys
 import types
 
 import pytest
+from layers.layer_row import Source
 from textnet import build
 
 from caffelite import caffelite_pb2 as pb, user_modules
@@ -11,6 +12,7 @@ from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.families.rcnn.dialects import PYTHON
 from caffelite.layers import REGISTRY
 from caffelite.layers.base.python_names import native
+from caffelite.layers.base.unread_fields import without_effect
 
 TRAIN_NET = """
 layer { name: "input-data" type: "Python" top: "data" top: "im_info" top: "gt_boxes"
@@ -141,3 +143,10 @@ def test_a_package_that_the_program_has_imported_goes_before(monkeypatch):
         assert native(layer, NOWHERE).type == "Proposal"
         user_modules.permit()
         assert native(layer, NOWHERE).type == "Python"
+
+
+def test_a_layer_that_replaces_a_python_layer_reads_python_param():
+    module = 'module: "roi_data_layer.layer" layer: "RoIDataLayer" param_str: "num_classes: 21"'
+    text = f'layer {{ name: "d" type: "Python" top: "x" top: "rois" top: "t" python_param {{ {module} }} }}'
+    (node,) = build(text, open_source=Source).nodes
+    assert not [*without_effect(node.layer)]
