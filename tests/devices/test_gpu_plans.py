@@ -184,14 +184,16 @@ GROUPED = TASK._replace(x=(2, 8, 5, 5), w=(16, 4, 3, 3), y=(2, 16, 3, 3))
 
 
 @pytest.mark.parametrize("slices, name", [(0.5, "slices"), (2.0, "a")])
-def test_a_plan_for_each_group_is_a_candidate(offer, tmp_path, monkeypatch, slices, name):
+def test_a_plan_for_each_group_is_a_candidate(offer, tmp_path, monkeypatch, caplog, slices, name):
     """Timed as the others, kept by its name, and taken by the next process without timing."""
     taken = []
     monkeypatch.setattr(cudnn.Slices, "run", lambda self, *arrays: "slices")
     engine = offer({"a": None}, {"a": 1.0, "slices": slices})
-    actual = engine.plan(GROUPED)
+    with caplog.at_level("INFO", "caffelite"):
+        actual = engine.plan(GROUPED)
     assert isinstance(actual, cudnn.Slices) == (name == "slices")
-    assert kept(tmp_path)[GROUPED.words()] == name and engine.times[GROUPED.words()] == {"a": 1.0, "slices": slices}
+    assert kept(tmp_path)[GROUPED.words()] == name
+    assert f"{GROUPED.words()}: a 1 ms, slices {slices:g} ms" in caplog.text
     again = offer({"a": None}, {})
     monkeypatch.setattr(Clock, "lap", lambda *_: taken.append(1))
     assert isinstance(again.plan(GROUPED), cudnn.Slices) == (name == "slices") and not taken

@@ -281,7 +281,6 @@ class Engine:
         self._reasons: dict[Problem, str] = {}
         self._names: dict[Problem, str] = {}
         self._seconds_left = SECONDS
-        self.times: dict[str, dict[str, float]] = {}  # milliseconds of what was timed, by problem and name
         if os.environ.get("CAFFELITE_TUNE") != "0" and not deterministic:
             words = "cudnn", backend.model(), str(version()), "driver", backend.driver(), "strict" * strict
             self.choices = Choices(ChoiceCache(re.sub(r"[^\w.]+", "-", " ".join(words).strip()) + ".json"))
@@ -393,7 +392,7 @@ class Engine:
             return self._backend.lap(self._trial(problem, taken)[2], times)
 
         tried = [*itertools.islice(names, MOST), *([SLICES] if slices else [])]
-        self.times[problem.words()] = times = laps(tried, lap, failures)
+        times = laps(tried, lap, failures)
         log.info("%s: %s", problem.words(), ", ".join(f"{name} {ms:.3g} ms" for name, ms in times.items()))
         self._seconds_left -= time.perf_counter() - begin
         if self._seconds_left <= 0:
