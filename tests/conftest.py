@@ -152,9 +152,15 @@ def same_working_folder():
 
 @pytest.fixture(autouse=True)
 def restored_logger():
-    """Restores the package's logger after each test: a command that runs in this process changes it."""
-    log = logging.getLogger("caffelite")
-    handlers, level, propagate = log.handlers[:], log.level, log.propagate
+    """Gives each test the package's logger as an import leaves it: a command that runs in this process changes it, also
+    one of a module's fixture, which a test's own fixtures come after."""
+    _reset_logger()
     yield
-    log.handlers[:], log.propagate = handlers, propagate
-    log.setLevel(level)
+    _reset_logger()
+
+
+def _reset_logger() -> None:
+    log = logging.getLogger("caffelite")
+    log.handlers.clear()
+    log.propagate = True
+    log.setLevel(logging.NOTSET)

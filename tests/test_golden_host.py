@@ -57,7 +57,6 @@ def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, ca
     case = json.loads((golden_folder / name / "case.json").read_text())
     shutil.copytree(golden_folder / name, tmp_path / name)
     monkeypatch.chdir(tmp_path / name)
-    monkeypatch.setattr(logging.getLogger("caffelite"), "propagate", True)
     caplog.set_level(logging.INFO, "caffelite")
     document = prototxt.read_solver("solver.prototxt")
     solver = build_trainer(document.message, document.locate, "solver.prototxt", dev, resume=case.get("snapshot"))

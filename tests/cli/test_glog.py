@@ -1,10 +1,11 @@
 """The flags of Caffe's log library: accepted anywhere; minloglevel decides what is logged."""
 
+import logging
 import os
 
 import pytest
 
-from caffelite.cli import glog
+from caffelite.cli import glog, logs
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,9 @@ def test_other_arguments_are_kept():
 
 
 def test_minloglevel_decides_what_is_logged(folder, call):
-    for flags, logs in ((["-minloglevel", 0], True), (["--minloglevel=1"], False), ([], True)):
+    for flags, logged in ((["-minloglevel", 0], True), (["--minloglevel=1"], False), ([], True)):
         result = call(*flags, "train", "--logtostderr=1", "-solver", "solver.prototxt", "-set", "snapshot_prefix=other")
-        assert result.status == 0 and ("Optimization Done." in result.lines) == logs
+        assert result.status == 0 and ("Optimization Done." in result.lines) == logged
     assert "gone.prototxt" in call("train", "-solver", "gone.prototxt", "-minloglevel=3").refused.err
     assert glog.LEVEL not in os.environ
 
@@ -57,3 +58,15 @@ def test_the_variable_of_glog_counts_too(folder, call, monkeypatch):
 )
 def test_wrong_flags_are_an_error(call, flags, reported):
     assert reported in call("check", "a", *flags).refused.err
+
+
+@pytest.fixture(scope="module")
+def logging_command():
+    """A module's fixture that runs a command, as several here do."""
+    logs.start()
+
+
+def test_no_logger_of_a_modules_command_reaches_a_test(logging_command, caplog):
+    log = logging.getLogger("caffelite")
+    log.warning("one line")
+    assert [record.getMessage() for record in caplog.records] == ["one line"] and not log.handlers

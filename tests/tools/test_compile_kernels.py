@@ -84,6 +84,5 @@ def test_machine_code_that_the_driver_refuses_is_compiled_again(tmp_path, monkey
 
     errors = SimpleNamespace(driver=SimpleNamespace(CUDADriverError=CUDAError))
     errors.runtime = SimpleNamespace(CUDARuntimeError=CUDAError)
-    monkeypatch.setattr(prepared.log, "propagate", True)
     assert prepared.module(SimpleNamespace(RawModule=Module, cuda=errors), "x", "x", (9, 0)) is None
     assert "cannot be loaded (CUDA_ERROR_INVALID_IMAGE); the kernel is compiled" in caplog.text
