@@ -47,6 +47,7 @@ elementwise(
     y=f"x * {_SOFTPLUS}",
     dx=f"dy * ({_SOFTPLUS} + x / (1 + exp(-x)) * (1 - {_SOFTPLUS} * {_SOFTPLUS}))",
     about="y = x tanh(ln(1 + e^x)). Source: Misra 2019, as in the forks with a src/caffe/layers/mish_layer.cpp",
+    upstream=False,
 )
 elementwise("AbsVal", y="abs(x)", dx="dy * sign(x)")
 # log(1 + e^x) without overflow on either side; its slope is the sigmoid.
@@ -150,6 +151,7 @@ class Insanity(Layer):
     leaky ReLU), as in happynear/caffe-windows, insanity_layer.cpp; the gradient in TEST is that of its formula.
     """
 
+    upstream = False
     field = "insanity_param"
     in_place = True
     couples_samples = False
@@ -338,6 +340,7 @@ elementwise(
     ),
     field="selu_param",
     about="y = lambda * x where x > 0, else lambda * alpha * (exp(x) - 1)",
+    upstream=False,
     scale=lambda p: getattr(p, "lambda"),
     alpha="alpha",
 )
@@ -353,6 +356,7 @@ class SeLuDropout(ImageLayout, Layer):
     HolmesShuan/SNNs-Self-Normalizing-Neural-Networks-Caffe-Reimplementation README.md.
     """
 
+    upstream = False
     field = "selu_dropout_param"
     in_place = True
     couples_samples = False

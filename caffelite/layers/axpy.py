@@ -15,6 +15,7 @@ class Axpy(Layer):
     a (N, C) or (N, C, 1, 1); x, b, y (N, C, P...). Source: Hu et al. 2018 (squeeze and excitation), as in NVCaffe.
     """
 
+    upstream = False
     bottoms = (3, 3)
     couples_samples = False
     backward_reads_bottoms = (0, 1)

@@ -53,6 +53,7 @@ class Distance(Loss):
 class L1Loss(Distance):
     """loss = Σ |a - b| / N; a, b (N, ...) of one count, both get gradients. As in NVCaffe."""
 
+    upstream = False
     each, slope = "abs(d)", "sign(d)"
 
 
@@ -67,6 +68,7 @@ class SmoothL1Loss(Distance):
     sigma of 0 or less. Source: Girshick 2015, sigma as in Intel's Caffe.
     """
 
+    upstream = False
     field = "smooth_l1_loss_param"
 
     bottoms, tops = (2, 4), (1, 2)

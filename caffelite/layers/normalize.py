@@ -20,6 +20,7 @@ class Normalize(Layer):
     Caffe.
     """
 
+    upstream = False
     field = "norm_param"
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False

@@ -12,6 +12,7 @@ class Padding(Layer):
     convolution's pads of Synopsys Caffe become that differ by side; pad_beg and pad_end as in Deeplab's Caffe,
     src/caffe/layers/padding_layer.cpp."""
 
+    upstream = False
     field = "padding_param"
     needs_images = True
     couples_samples = False

@@ -299,6 +299,7 @@ class Pooling3D(WindowPooling):
     nets name kernel_depth and temporal_stride kernel_l and stride_l.
     """
 
+    upstream = False
     field = "pooling3d_param"
     divisible_axes = (0, 1)
 

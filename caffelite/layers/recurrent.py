@@ -284,6 +284,7 @@ class Lstm(Carrying, Layer):
     counts states of sequences that ended.
     """
 
+    upstream = False
     field = "lstm_param"
     bottoms = (1, 2)
     constant_bottoms = frozenset({1})

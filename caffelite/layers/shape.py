@@ -92,6 +92,7 @@ class Squeeze(Flatten):
     Errors: an axis of another length. As in foss-for-synopsys-dwc-arc-processors/synopsys-caffe,
     src/caffe/layers/squeeze_layer.cpp."""
 
+    upstream = False
     field = "squeeze_param"
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -166,6 +167,7 @@ class Gather(Layer):
     yjxiong/caffe src/caffe/layers/gather_layer.cpp.
     """
 
+    upstream = False
     bottoms, tops = (1, None), (1, None)
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
@@ -239,6 +241,7 @@ class Permute(Rearranged):
     Caffe.
     """
 
+    upstream = False
     field = "permute_param"
     order_field = "order"
 
@@ -366,6 +369,7 @@ class Reverse(Layer):
     """The values along ``axis`` (default 0) in reversed order. x, y of one shape. Errors: an axis that x lacks. Source:
     tianzhi0549/CTPN caffe/src/caffe/layers/reverse_layer.cpp."""
 
+    upstream = False
     field = "reverse_param"
     backward_reads_bottoms = backward_reads_tops = False
 

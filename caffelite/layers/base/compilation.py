@@ -23,7 +23,7 @@ class Compilable:
     the shapes; the answers of methods, but for ``multiply_adds``, may depend on ``config``.
 
     - ``bottoms``, ``tops``: fewest and most (None: any number);
-    - ``field``: its message in LayerParameter;
+    - ``field``: its message in LayerParameter; ``upstream``: BVLC's Caffe has the type;
     - ``in_place``: the first top may overwrite the first bottom; ``view``: the top is the bottom under another shape;
     - ``loss``: its first top has loss_weight 1 unless the message gives another;
     - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
@@ -43,6 +43,7 @@ class Compilable:
 
     type = ""
     field = ""
+    upstream = True
     bottoms: tuple[int, int | None] = (1, 1)
     tops: tuple[int, int | None] = (1, 1)
     more_tops_remedy: str | None = None  # what a layer with too many tops should be

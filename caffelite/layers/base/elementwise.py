@@ -12,13 +12,20 @@ from .state import LossScaled
 
 
 def elementwise(
-    name: str, y, dx, field: str = "", check: Callable | None = None, about: str = "", **constants
+    name: str,
+    y,
+    dx,
+    field: str = "",
+    check: Callable | None = None,
+    about: str = "",
+    upstream: bool = True,
+    **constants,
 ) -> type[Layer]:
     """Registers a layer that is a formula: y of x, and dx of x, y and dy; None for dx: no gradient.
 
     y and dx may be functions of the message that give the text; a constant is a field's name or a function of the
     message. A term of dx without dy is multiplied by ``loss_scale``. check(layer) raises an error for values that make
-    no sense. about: what documents show instead of y and dx.
+    no sense. about: what documents show instead of y and dx. upstream: whether BVLC's Caffe has the type.
     """
 
     class Elementwise(LossScaled, ImageLayout, Layer):
@@ -66,6 +73,7 @@ def elementwise(
     Elementwise.__module__ = sys._getframe(1).f_globals["__name__"]  # the file that registers it
     Elementwise.type = Elementwise.__name__ = Elementwise.__qualname__ = name
     Elementwise.field = field
+    Elementwise.upstream = upstream
     gradient = [] if callable(dx) else [f"dx = {dx or 'none'}"]
     names = [f"{c} is {f}" for c, f in constants.items() if not callable(f) and c != f]
     Elementwise.__doc__ = f"{about or '; '.join([f'y = {y}', *gradient, *names])}; any shape."

@@ -28,11 +28,6 @@ log = logging.getLogger("caffelite")
 Kind = TypeVar("Kind", bound=type[Layer])
 TYPES = {"float": "float", "int": "int32", "bool": "bool", "str": "string"}
 GUARDED = "setup shapes build feed forward backward compute gradient open length sample".split()  # run code of users
-# Types that BVLC's Caffe lacks, although they are among the layers of no family
-OF_FORKS = frozenset(
-    "Axpy Gather Insanity L1Loss Lstm Mish Normalize Permute Pooling3D Reverse SeLu SeLuDropout SmoothL1Loss "
-    "Transpose".split()
-)
 BASES = ImageLayout, Scheduled, Varying, Writing  # of what few types declare
 _ours: dict[str, type[Layer]] = {}  # the types that users have added
 
@@ -127,7 +122,7 @@ def check_vacant(name: str) -> None:
 
 
 def _of_fork(name: str) -> bool:
-    return name in OF_FORKS or REGISTRY[name].__module__.startswith(f"{FAMILIES}.")
+    return not REGISTRY[name].upstream or REGISTRY[name].__module__.startswith(f"{FAMILIES}.")
 
 
 def _claim(name: str, file: str) -> None:
