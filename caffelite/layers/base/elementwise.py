@@ -12,14 +12,7 @@ from .state import LossScaled
 
 
 def elementwise(
-    name: str,
-    y,
-    dx,
-    field: str = "",
-    check: Callable | None = None,
-    about: str = "",
-    upstream: bool = True,
-    **constants,
+    name: str, y, dx, field: str = "", check: Callable | None = None, about: str = "", upstream=True, **constants
 ) -> type[Layer]:
     """Registers a layer that is a formula: y of x, and dx of x, y and dy; None for dx: no gradient.
 
