@@ -75,7 +75,7 @@ def test_the_best_model_of_a_run_is_its_own(run, call):
     assert snapshots.best_model(run / "a_run") == Path.cwd() / "runs/a_iter_6.caffemodel"
 
 
-@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("stopped", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_project_uses_its_best_weights(call, tmp_path, in_tmp_path, stopped):
     """Also where the run was stopped before its last iteration."""
     import cv2
@@ -99,6 +99,7 @@ def test_a_project_uses_its_best_weights(call, tmp_path, in_tmp_path, stopped):
     assert "tones_iter_" in call("classify pictures/dark/0.png -model tones/deploy.prototxt").ok.err
 
 
+@pytest.mark.slow
 def test_no_test_before_a_net_has_statistics(call, in_tmp_path):
     import cv2
 

@@ -129,6 +129,7 @@ def test_what_exists_is_kept(tmp_path, command, made):
     assert os.listdir(tmp_path) == [made] and (tmp_path / made).read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_digits(tmp_path):
     message = invoke("digits", "--out", tmp_path)
     assert "digits_train_lmdb: 4000 images of 28×28" in message and "digits_test_lmdb: 360 images of 28×28" in message

@@ -51,6 +51,7 @@ def boxes(folder, call):
     return folder
 
 
+@pytest.mark.slow
 def test_from_json_to_pictures(boxes, call):
     assert (boxes / "boxes_sizes.txt").read_text().splitlines() == ["0 32 48", "1 32 48", "2 32 48"]
     info = json.loads(call("dataset", "info", "boxes_lmdb", "--json").ok.out)["sets"][0]

@@ -133,6 +133,7 @@ def test_a_deploy_net_without_weights_has_those_beside_it(site, client, deployed
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_a_run_is_tried_with_the_deploy_net_of_its_project(site, client, deployed):
     text = (site / deployed).read_text().replace('weights: "../', 'weights: "')
     (site / "deploy.prototxt").write_text(text)
