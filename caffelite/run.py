@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from .errors import CaffeliteError
 from .inspection.feeds import rebatched
 from .notebook import Curve, Live, Picture, pandas
 from .report import collect, page
-from .runs import folder as files, history, launch, listing, open_net, registry, snapshots
+from .runs import class_scores, folder as files, history, launch, listing, open_net, registry, snapshots
 from .runs.config import RunConfig
 from .runs.picture import picture
 from .training.checkpoint import snapshot
@@ -136,14 +136,15 @@ class Run:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The scores of the last test."""
-        return dict(listing.summary(registry.read(self.folder)).scores)
+        """The scores of the last test, without those of single classes, which ``history`` has."""
+        scores = listing.summary(registry.read(self.folder)).scores
+        return {name: scores[name] for name in history.single(scores)}
 
     @property
     def history(self) -> dict[str, dict[str, np.ndarray]]:
-        """By phase, "train" and "test" ("test 1" for a second test net): arrays of one length by name, with
-        "iteration", "seconds", for training "rate", and the scores; NaN where a row has none. Empty before the first
-        record."""
+        """By phase, "train" and "test" ("test 1" for a second test net): arrays with T rows by name, with "iteration",
+        "seconds", for training "rate", and the scores; NaN where a row has none. An output with a value for each class,
+        as "class_accuracy", is T×C, in the order of `labels`. Empty before the first record."""
         try:
             records = history.read(self.folder)
         except CaffeliteError:
@@ -153,15 +154,24 @@ class Run:
         return {phase: _columns(rows, phase == "train") for phase, rows in phases.items() if rows}
 
     @property
+    def labels(self) -> list[str]:
+        """The names of the C classes that tests score; empty where they score none."""
+        with suppress(CaffeliteError):
+            scores = class_scores.read(self.folder)
+            return scores.labels if scores else []
+        return []
+
+    @property
     def losses(self) -> np.ndarray:
         """The loss of every iteration, float32."""
         path = self.folder / files.LOSSES
         return np.fromfile(path, "<f4") if path.exists() else np.zeros(0, np.float32)
 
     def frame(self) -> Any:
-        """``history`` as one pandas DataFrame with a column "phase". Errors: pandas is not installed."""
-        pd = pandas()
-        frames = [pd.DataFrame({"phase": phase, **columns}) for phase, columns in self.history.items()]
+        """``history`` as one pandas DataFrame with a column "phase", and one for each class, as "class_accuracy[cat]".
+        Errors: pandas is not installed."""
+        pd, labels = pandas(), self.labels
+        frames = [pd.DataFrame({"phase": phase, **_flat(columns, labels)}) for phase, columns in self.history.items()]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     @property
@@ -222,9 +232,19 @@ def _columns(rows: list[history.Row], rated: bool) -> dict[str, np.ndarray]:
     columns = {name: np.array([getattr(row, name) for row in rows]) for name in ("iteration", "seconds")}
     if rated:
         columns["rate"] = np.array([row.rate for row in rows])
-    for name in dict.fromkeys(name for row in rows for name in row.values):
-        columns[name] = np.array([row.values.get(name, np.nan) for row in rows])
-    return columns
+    return columns | class_scores.columns(rows)
+
+
+def _flat(columns: dict[str, np.ndarray], labels: list[str]) -> dict[str, np.ndarray]:
+    """The columns, those of T×N as N columns, named by the classes where there are N of these."""
+    flat = {}
+    for name, values in columns.items():
+        if values.ndim == 1:
+            flat[name] = values
+            continue
+        names = labels if len(labels) == values.shape[1] else range(values.shape[1])
+        flat |= {f"{name}[{label}]": column for label, column in zip(names, values.T, strict=True)}
+    return flat
 
 
 def _escaped(value: object) -> str:

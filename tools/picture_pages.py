@@ -1,7 +1,8 @@
-"""Takes the pictures of the pages for the documents, in Chromium: light, dark, and as wide as a phone.
+"""Takes the pictures of the pages for the documents, in Chromium, light and dark.
 
-python tools/picture_pages.py [FOLDER] makes a site with digits, runs, jobs, a deploy net and a report in a temporary
-folder, which takes some minutes. It writes serve_PAGE.png, serve_PAGE_dark.png and, with --phone, serve_PAGE_phone.png.
+python tools/picture_pages.py [FOLDER] makes a site with digits, runs, a sweep, jobs, a deploy net and a report in a
+temporary folder, which takes some minutes. It writes serve_PAGE.png and serve_PAGE_dark.png; with --widths 390 768
+1400, to look at every page on every screen, PAGE_WIDTH_light.png and PAGE_WIDTH_dark.png.
 """
 
 import argparse
@@ -21,7 +22,7 @@ NET, SOLVER = (
     "solvers/digits_solver.prototxt",
 )  # copied: pages show relative paths
 SEVEN = [[(70, 80), (160, 76), (262, 80)], [(262, 80), (225, 150), (190, 220), (165, 290)]]
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
+WIDE = {"width": 1280, "height": 900}
 MAIN = ("--set=max_iter=400", "--set=test_interval=50", "--set=snapshot=100")
 
 
@@ -42,6 +43,9 @@ def make_site(folder: Path) -> list[Any]:
     (folder / "lenet_fast_run/hierarchy.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n")
     command("test", *model, "--report", "reports/lenet_fast", cwd=folder)
     command("new", "digits", "digits_train_lmdb", "--net=lenet", cwd=folder)
+    rates = ["--set=base_lr=0.003,0.01,0.03", "--set=momentum=0.8,0.9", "--set=max_iter=60", "--set=test_interval=20"]
+    command("sweep", "--solver", SOLVER, *rates, "--folder=sweep", cwd=folder)
+    command("train", "--solver", "digits/solver.prototxt", "--set=max_epoch=6", cwd=folder)
     fields = ["--set=snapshot_prefix=lenet_long", "--set=max_iter=100000", "--set=test_interval=100"]
     trainer = start(["train", "--solver", SOLVER, *fields], folder)
     wait(lambda: (folder / "lenet_long_run/losses.f32").exists())
@@ -84,6 +88,7 @@ def audit(page: Any) -> None:
     page.wait_for_selector("text=images that occur more than once")
 
 
+# Those for the documents, then those to look at.
 PAGES = {
     "runs": ("/runs?group=state", None),
     "run": ("/run?folder=lenet_fast_run", choose_layer),
@@ -101,6 +106,14 @@ PAGES = {
     "report": ("/models/report?path=reports/lenet_fast&label=3&answer=3", None),
     "try": ("/try?net=lenet_fast_run/deploy.prototxt", draw),
 }
+OTHERS = {
+    "start": ("/start", None),
+    "prepared": ("/start?solver=digits/solver.prototxt&data=digits_train_lmdb", None),
+    "project": ("/run?folder=digits/digits_run", lambda page: page.wait_for_selector("#chart .main-svg")),
+    "sweep": ("/sweep?folder=sweep", lambda page: page.wait_for_selector("#parallel polyline", state="attached")),
+    "sets": ("/data", None),
+    "error": ("/run?folder=absent", None),
+}
 
 HEIGHTS = {"run": 1420, "models": 360, "model": 360}  # pixels, of long pages and of pages with little on them
 
@@ -108,8 +121,8 @@ HEIGHTS = {"run": 1420, "models": 360, "model": 360}  # pixels, of long pages an
 def main() -> None:
     parser = argparse.ArgumentParser(description="Takes the pictures of the pages for the documents.")
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs/pictures", help="where they are written")
-    parser.add_argument("--pages", default=",".join(PAGES), help="of which, separated by commas")
-    parser.add_argument("--phone", action="store_true", help="also as wide as a phone")
+    parser.add_argument("--pages", help="of which, separated by commas; default: those for the documents, or all")
+    parser.add_argument("--widths", type=int, nargs="+", default=[], help="of the screen in pixels, to look at")
     parser.add_argument("--site", type=Path, help="a site that an earlier call made; it stays")
     parser.add_argument("--chromium", default="/usr/bin/chromium", help="the browser")
     given = parser.parse_args()
@@ -122,10 +135,11 @@ def main() -> None:
         server, address = serve(folder)
         try:
             browser = playwright.chromium.launch(executable_path=given.chromium, args=ARGUMENTS)
-            for name in sorted(given.pages.split(","), key=lambda name: name == "queue"):
+            names = given.pages.split(",") if given.pages else [*PAGES, *(OTHERS if given.widths else ())]
+            for name in sorted(names, key=lambda name: name == "queue"):
                 if name == "queue":
                     queue_jobs(folder)  # the first of which goes on
-                take(browser, address, given.folder, name, given.phone)
+                take(browser, address, given.folder, name, given.widths)
         finally:
             server.send_signal(signal.SIGINT)
             server.communicate()
@@ -135,27 +149,35 @@ def main() -> None:
                 process.communicate()
 
 
-def take(browser: Any, address: str, folder: Path, name: str, phone: bool) -> None:
+def take(browser: Any, address: str, folder: Path, name: str, widths: list[int]) -> None:
     """Takes the pictures of a page."""
-    path, act = PAGES[name]
+    path, act = (PAGES | OTHERS)[name]
     page = browser.new_context(base_url=address, viewport=WIDE, device_scale_factor=1).new_page()
     page.set_default_timeout(90_000)
     page.goto(path)
     if act:
         act(page)
     time.sleep(0.5)
-    for mark, scheme, size in (("", "light", WIDE), ("_dark", "dark", WIDE), ("_phone", "dark", PHONE)):
-        if mark != "_phone" or phone:
-            page.emulate_media(color_scheme=scheme)
-            page.set_viewport_size(size)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width in widths or [WIDE["width"]]:
+            page.set_viewport_size({"width": width, "height": WIDE["height"]})
             page.evaluate("scrollTo(0, 0)")
             page.wait_for_timeout(700)
-            height = page.evaluate("document.documentElement.scrollHeight")
-            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height, HEIGHTS.get(name, height))}
-            page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True, clip=clip)
-            if name == "run" and mark != "_phone":
-                page.locator("#layer").screenshot(path=folder / f"serve_layer{mark}.png")
+            if widths:
+                page.screenshot(path=folder / f"{name}_{width}_{scheme}.png", full_page=True)
+            else:
+                picture(page, folder, name, "_dark" if scheme == "dark" else "")
     page.context.close()
+
+
+def picture(page: Any, folder: Path, name: str, mark: str) -> None:
+    """Takes the picture of a page for the documents."""
+    height = page.evaluate("document.documentElement.scrollHeight")
+    clip = {"x": 0, "y": 0, "width": WIDE["width"], "height": min(height, HEIGHTS.get(name, height))}
+    page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True, clip=clip)
+    if name == "run":
+        page.locator("#layer").screenshot(path=folder / f"serve_layer{mark}.png")
 
 
 if __name__ == "__main__":

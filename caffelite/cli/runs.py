@@ -84,7 +84,9 @@ def runs(folders, states, net, tags, conditions, sort, reverse, limit, depth, co
 
 def list_text(runs: Sequence[RunSummary]) -> str:
     """The list as aligned columns."""
-    names = list(dict.fromkeys(name for run in runs for name in run.scores))
+    from ..runs.history import single
+
+    names = single(name for run in runs for name in run.scores)
     tagged = any(run.notes.tags for run in runs)
     head = ["run", "state", "net", "iteration", *names, "loss" if "loss" not in names else "train loss", "time"]
     rows = []
@@ -98,9 +100,12 @@ def list_text(runs: Sequence[RunSummary]) -> str:
 
 
 def comparison_text(compared: Comparison) -> str:
-    """A row a field and a column a run; with many runs a row a run."""
+    """A row a field and a column a run; with many runs a row a run, without the scores of single classes."""
+    from ..runs.history import single
+
     runs = compared.runs
-    names = list(dict.fromkeys(name for run in runs for name in run.scores))
+    every = [name for run in runs for name in run.scores]
+    names = single(every) if len(runs) > WIDE else list(dict.fromkeys(every))
     lines = [["", *(run.name for run in runs)]]
     lines += [[each.field, *each.values] for each in compared.fields]
     lines += [["state", *(run.status.label for run in runs)], ["iteration", *map(_iterations, runs)]]

@@ -3,6 +3,7 @@
 import functools
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test(
     start()
     from ..data import class_names
     from ..progress import bar as progress_bar
-    from ..report import collect
+    from ..report import collect, page
     from ..runs.open_net import load_weights
     from .options import open_named_net
 
@@ -94,7 +95,8 @@ def test(
                 "weights": ",".join(weights),
                 "phase": (phase or "TEST").upper(),
             }
-            _report(folder, as_json, collector, records, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
+            about["made"] = time.strftime("%Y-%m-%d %H:%M:%S")
+            _report(folder, as_json, page.report(collector, records, about, names, _by_test(weights)), collector)
 
 
 def _show(scores, collector) -> list[dict]:
@@ -114,12 +116,17 @@ def _show(scores, collector) -> list[dict]:
     return records
 
 
-def _report(
-    folder: Path | None, as_json: bool, collector, scores: list[dict], about: dict, labels: list[str] | None
-) -> None:
+def _by_test(weights: Sequence[str]):
+    """The iterations and class scores of the tests of the run that wrote the weights; None where it is not known."""
+    from ..runs import class_scores
+
+    scores = class_scores.of_weights(Path(weights[0])) if len(weights) == 1 else None
+    return (scores.iterations, scores.values) if scores else None
+
+
+def _report(folder: Path | None, as_json: bool, body: dict, collector) -> None:
     from ..report import page
 
-    body = page.report(collector, scores, about, labels)
     if note := page.nan_note(body):
         log.warning("%s", note)
     if folder:

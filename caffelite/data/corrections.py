@@ -13,16 +13,15 @@ from pathlib import Path
 
 from .. import inputs
 from ..errors import Where
-from .listing import Listed, shortened
+from .listing import CORRECTIONS, Listed, shortened
 
-SUFFIX = "_corrections.csv"
 HEAD = ["file", "label"]
 
 
 def path_of(image: str | Path) -> tuple[Path, str]:
     """(the list that has a correction of an image, the name of the image there)."""
     path = Path(os.path.abspath(image))
-    return Path(f"{path.parent.parent}{SUFFIX}"), f"{path.parent.name}/{path.name}"
+    return Path(f"{path.parent.parent}{CORRECTIONS}"), f"{path.parent.name}/{path.name}"
 
 
 def read(path: Path) -> dict[str, str]:
@@ -49,15 +48,17 @@ def text(corrected: dict[str, str]) -> str:
     return content.getvalue()
 
 
-def apply(listed: Sequence[Listed], names: Sequence[str]) -> tuple[list[Listed | None], list[str]]:
+def apply(
+    listed: Sequence[Listed], names: Sequence[str], folder: Path = Path()
+) -> tuple[list[Listed | None], list[str]]:
     """The images with their corrected labels, None for each that is left out; and the lists that say so. names: of the
-    classes by label. Errors: a label that is no class."""
+    classes by label. folder: to which names of images are relative. Errors: a label that is no class."""
     lists = lru_cache(None)(read)
     labels = {name: number for number, name in enumerate(names)}
     images: list[Listed | None] = []
     used: dict[str, None] = {}
     for image in listed:
-        path, file = path_of(image.name)
+        path, file = path_of(folder / image.name)
         label = lists(path).get(file)
         if label is None:
             images.append(image)
@@ -68,3 +69,13 @@ def apply(listed: Sequence[Listed], names: Sequence[str]) -> tuple[list[Listed |
             raise Where(str(path)).error(f"{file}: a label that is no class", expected=expected, found=label)
         images.append(Listed(image.name, labels[label], image.where) if label else None)
     return images, list(used)
+
+
+def described(listed: Sequence[Listed], images: Sequence[Listed | None], lists: Sequence[str]) -> str:
+    """What ``apply`` did, in words. listed: its images; images, lists: what it returned."""
+    left_out = sum(image is None for image in images)
+    changed = sum(image is not before for before, image in zip(listed, images, strict=True)) - left_out
+    return (
+        f"{changed} label{'s are' if changed != 1 else ' is'} corrected and {left_out} image{'s' * (left_out != 1)} "
+        f"left out, by {', '.join(lists)}"
+    )

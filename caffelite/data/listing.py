@@ -20,6 +20,7 @@ from .draws import key, permutation
 from .pictures import ENDINGS
 
 CLUTTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"}  # besides names that start with a dot
+CORRECTIONS = "_corrections.csv"  # end of the names of lists that `corrections` reads
 MOST_MISTAKES = 100  # of one list
 AS_TABLE = 'numbers with a fraction, or several for an image, are read from a .csv table with a header, as "file,age"'
 AS_NUMBER = 'number the classes from 0; caffelite new also reads a .csv table with a header, as "file,class"'
@@ -127,7 +128,7 @@ def list_classes(
     none directly in it, its subfolders are the classes. left_out: receives the files without an image's extension or
     without a class; None: they are errors with this remedy. Other errors: a class that is not among those given.
     """
-    parts = sorted(tuple(name.split("/")) for name in names)
+    parts = sorted(tuple(name.split("/")) for name in names if not name.endswith(CORRECTIONS))
     clutter = Counter(part for p in parts if (part := _clutter(p)))
     if clutter:
         shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(clutter.items()))

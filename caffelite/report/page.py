@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import prototxt
 from ..addresses import hide_secrets
 from ..data import stored
@@ -31,9 +33,16 @@ FILTERS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def report(collector: OutputCollector, scores: list[dict], about: dict, labels: list[str] | None) -> dict:
+def report(
+    collector: OutputCollector,
+    scores: list[dict],
+    about: dict,
+    labels: list[str] | None,
+    by_test: tuple[list[int], np.ndarray] | None = None,
+) -> dict:
     """All that a test found, as JSON takes it. scores: name, value, low, high and over of each output; about: model,
-    weights and so on."""
+    weights and so on. by_test: the iterations of T tests of the run that trained the weights, and the scores T×C of the
+    classes in them."""
     figures = {**about, "samples": collector.samples or None, "scores": scores}
     judged = collector.classification
     if judged and judged.tested:
@@ -62,6 +71,8 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
                 for m in judged.worst
             ],
         }
+        if by_test and by_test[1].shape[1] == judged.classes:
+            figures["by_test"] = {"iterations": by_test[0], "scores": by_test[1].T.tolist()}
     if (several := collector.multi_label) and several.samples:
         names = class_names(several.labels, labels or names_beside(collector, about, several.labels))
         rows = [{"label": name, **row} for name, row in zip(names, several.by_label(), strict=True)]
@@ -130,6 +141,8 @@ def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
             "mistakes": pictures.worst_errors_png(judged, collector.source, names),
             **_class_images(judged, names),
         }
+        if "by_test" in figures:
+            images["by_test"] = pictures.by_test(figures["by_test"], names)
     if several and "multi_label" in figures:
         images |= _label_images(several, figures["multi_label"])
     if collector.detections and "detection" in figures:

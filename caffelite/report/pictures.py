@@ -72,6 +72,20 @@ def classes(judged: Classification, labels: list[str]) -> bytes:
 
 
 @plain_text
+def by_test(scores: dict, labels: list[str]) -> bytes:
+    """PNG: the score of each class in the tests of a run; of many classes those with the lowest last one."""
+    values = np.array(scores["scores"], float)
+    last = np.nan_to_num(values[:, -1], nan=np.inf)
+    figure, (axes,) = panels((8.2, 4.4))
+    for row, color in zip(np.argsort(last, kind="stable")[:MOST_CURVES].tolist(), COLORS, strict=False):
+        axes.plot(scores["iterations"], values[row], "o-", color=color, markersize=3.5, label=short(labels[row]))
+    axes.set_ylim(-0.02, 1.02)
+    position = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+    axes.legend(**position, frameon=False, fontsize=9, labelcolor=INK, title="the lowest first")
+    return _finished(figure, axes, "iteration", "share that is right")
+
+
+@plain_text
 def calibration(judged: Classification) -> bytes:
     """PNG: accuracy over the probability of the predicted class, and below it the number of samples."""
     rows = judged.calibration()

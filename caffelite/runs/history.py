@@ -26,6 +26,21 @@ def is_loss(name: str) -> bool:
     return "loss" in name.lower() or "error" in name.lower()
 
 
+_ONE_OF_SEVERAL = re.compile(r"(.+)\[(\d{1,9})\]")
+
+
+def output_of(name: str) -> tuple[str, int | None]:
+    """(output, index) of a score that is one value of an output with several, such as ``class_accuracy[3]``; (name,
+    None) of another score."""
+    several = _ONE_OF_SEVERAL.fullmatch(name)
+    return (several[1], int(several[2])) if several else (name, None)
+
+
+def single(names: Iterable[str]) -> list[str]:
+    """The scores, each once, that are no value of an output with several: a list of runs has columns for these."""
+    return [name for name in dict.fromkeys(names) if output_of(name)[1] is None]
+
+
 @dataclass
 class Row:
     """Scores by name, of the batch of one iteration or of a test before it. loss: the smoothed one; rate: NaN if it was
@@ -44,7 +59,7 @@ class History:
 
     last: the loss of the last iteration where that comes after the rows of ``train``, by the name that it has there.
     last_rate: the learning rate of the last iteration, where the run ended. undisplayed: losses at even intervals, of a
-    run that displayed none.
+    run that displayed none. folder: of the run; None of a log.
     """
 
     name: str
@@ -53,6 +68,7 @@ class History:
     last: Row | None = None
     last_rate: Row | None = None
     undisplayed: list[Row] = field(default_factory=list)
+    folder: Path | None = None
 
     def rows(self, net: int | None = None) -> list[Row]:
         """Of a test net, or of training."""
@@ -102,6 +118,7 @@ def read(path: str | Path, samples: int | None = None) -> History:
     name = path.name if path.is_dir() else (path.resolve().parent.name if path.name == METRICS else path.name)
     history = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
     if file.name == METRICS:
+        history.folder = file.parent
         _add_losses(history, file.parent)
     if not history.train and not history.undisplayed and not any(history.tests.values()):
         what = f"{file} contains no iteration"

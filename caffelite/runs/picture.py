@@ -6,10 +6,12 @@ from typing import Any
 
 from .. import charts
 from ..charts import GRID, INK, logarithmic, panels, plain_text, saved, shown
-from .history import History, Row, is_loss
+from .class_scores import columns, labels, lowest
+from .history import History, Row, is_loss, output_of, single
 
 COLORS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#975a16", "#0987a0", "#e53e3e")
 LABEL_GAP = 10.0  # minimum distance between the values at the ends of curves, in points
+Curves = list[tuple[int, int | None, list[Row]]]  # number of the run, test net, rows
 LOG_SPAN = 30  # ratio of maximum to minimum above which an axis is logarithmic
 
 
@@ -18,42 +20,67 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
     """A panel a quantity, all runs in each, one color a run: training is a line, a test a line with points. form: svg,
     png or pdf.
 
+    The scores of classes are one panel with a color a class, of one run alone; of many classes the lowest are drawn.
     title: by default the run's name, or how many there are.
     """
     panels_by_name = _panels(runs)
     figure, axes = frame([3.0 if name != "rate" else 1.4 for name in panels_by_name])
     ends: list[tuple] = []
     for axis, (name, curves) in zip(axes, panels_by_name.items(), strict=True):
-        for number, net, rows in curves:
-            x = [getattr(row, over) for row in rows]
-            y = [_value(row, name) for row in rows]
-            color = COLORS[(number if len(runs) > 1 else bool(net is not None)) % len(COLORS)]
-            dense = len(rows) > 60
-            style: dict[str, Any] = (
-                {"marker": "o", "markersize": 3 if dense else 4.5, "linewidth": 1.8}
-                if net is not None
-                else {"linewidth": 1.2}
-            )
-            if name == "rate":
-                style = {"linewidth": 1.6, "drawstyle": "steps-post"}  # a rate holds until the next one
-            elif net is None and any(n is not None for _, n, _ in curves):
-                style["alpha"] = 0.7
-            axis.plot(x, y, color=color, label=shown(_label(runs, number, net, name)), **style)
-            if net is not None and len(rows) > 1 and name != "rate" and math.isfinite(y[-1]):
-                ends.append((axis, x[-1], y[-1], color))
-        values = [_value(row, name) for _, _, rows in curves for row in rows]
-        top = math.inf if name == "rate" else charts.limit(values)
-        if name == "rate" or is_loss(name):
-            _scale(axis, [value for value in values if value <= top])
-        _mark_outliers(axis, [(getattr(row, over), _value(row, name)) for _, _, rows in curves for row in rows], top)
-        axis.set_ylabel("learning rate" if name == "rate" else shown(name), color=INK)
-        if name != "rate" and (len(curves) > 1 or len(runs) > 1):
-            axis.legend(frameon=False, fontsize=8.5, labelcolor=INK, ncols=2 if len(curves) > 4 else 1)
+        if any(name in row.values or name == "rate" for _, _, rows in curves for row in rows):
+            ends += _draw(axis, runs, name, curves, over)
+        else:
+            _draw_classes(axis, runs[0], name, curves, over)
     figure.align_ylabels()
     axes[-1].set_xlabel(over if over == "iteration" else "seconds", color=INK)
     charts.title(axes[0], title if title is not None else runs[0].name if len(runs) == 1 else f"{len(runs)} runs")
     _tell_last(figure, ends)
     return saved(figure, form)
+
+
+def _draw(axis, runs: Sequence[History], name: str, curves: Curves, over: str) -> list[tuple]:
+    """Draws the curves of one quantity; the ends of those of tests."""
+    ends: list[tuple] = []
+    for number, net, rows in curves:
+        x = [getattr(row, over) for row in rows]
+        y = [_value(row, name) for row in rows]
+        color = COLORS[(number if len(runs) > 1 else bool(net is not None)) % len(COLORS)]
+        style: dict[str, Any] = {"linewidth": 1.2} if net is None else _test_style(rows)
+        if name == "rate":
+            style = {"linewidth": 1.6, "drawstyle": "steps-post"}  # a rate holds until the next one
+        elif net is None and any(n is not None for _, n, _ in curves):
+            style["alpha"] = 0.7
+        axis.plot(x, y, color=color, label=shown(_label(runs, number, net, name)), **style)
+        if net is not None and len(rows) > 1 and name != "rate" and math.isfinite(y[-1]):
+            ends.append((axis, x[-1], y[-1], color))
+    values = [_value(row, name) for _, _, rows in curves for row in rows]
+    top = math.inf if name == "rate" else charts.limit(values)
+    if name == "rate" or is_loss(name):
+        _scale(axis, [value for value in values if value <= top])
+    _mark_outliers(axis, [(getattr(row, over), _value(row, name)) for _, _, rows in curves for row in rows], top)
+    axis.set_ylabel("learning rate" if name == "rate" else shown(name), color=INK)
+    if name != "rate" and (len(curves) > 1 or len(runs) > 1):
+        axis.legend(frameon=False, fontsize=8.5, labelcolor=INK, ncols=2 if len(curves) > 4 else 1)
+    return ends
+
+
+def _draw_classes(axis, run: History, output: str, curves: Curves, over: str) -> None:
+    """Draws the score of each class, of many classes the lowest."""
+    for _, _, rows in curves:
+        values = columns(rows)[output]
+        count = values.shape[1]
+        chosen = lowest(values)
+        names = labels(run.folder, count) if run.folder else list(map(str, range(count)))
+        x = [getattr(row, over) for row in rows]
+        for index, color in zip(chosen, COLORS, strict=False):
+            axis.plot(x, values[:, index], color=color, label=charts.short(names[index]), **_test_style(rows))
+        few = f"\nlowest {len(chosen)} of {count}" if len(chosen) < count else ""
+        axis.set_ylabel(shown(output) + few, color=INK)
+    axis.legend(frameon=False, fontsize=8.5, labelcolor=INK, ncols=4)
+
+
+def _test_style(rows: Sequence[Row]) -> dict[str, Any]:
+    return {"marker": "o", "markersize": 3 if len(rows) > 60 else 4.5, "linewidth": 1.8}
 
 
 @plain_text
@@ -86,16 +113,17 @@ def frame(heights: Sequence[float]):
     return figure, axes
 
 
-Curves = list[tuple[int, int | None, list[Row]]]  # number of the run, test net, rows
-
-
 def _panels(runs: Sequence[History]) -> dict[str, Curves]:
     """Quantities in the order losses, scores, rate, each with the rows that have it."""
     curves: dict[str, Curves] = {}
     for number, run in enumerate(runs):
         for net, rows in [(None, run.train or run.undisplayed), *sorted(run.tests.items())]:
-            for name in dict.fromkeys(name for row in rows for name in row.values):
+            names = list(dict.fromkeys(name for row in rows for name in row.values))
+            for name in single(names):
                 curves.setdefault(name, []).append((number, net, run.curve(name, net)))
+            several = dict.fromkeys(output_of(name)[0] for name in names if output_of(name)[1] is not None)
+            for output in several if len(runs) == 1 else ():
+                curves.setdefault(output, []).append((number, net, rows))
         if rated := [row for row in run.train if not math.isnan(row.rate)]:
             ends = [run.last_rate] if run.last_rate and run.last_rate.iteration > rated[-1].iteration else []
             curves.setdefault("rate", []).append((number, None, [*rated, *ends]))

@@ -20,6 +20,7 @@ TESTS = "include { phase: TEST }"
 SIZE = "the size of the difference"
 UNITS = "the net learns numbers of mean 0 and spread 1; this turns them into the data's units"
 TOP_5 = 10  # classes from which the five best predictions are scored too
+MOST_SCORED = 100  # classes up to which tests score each
 SIMILAR = 3.0  # ratio of spreads up to which numbers share one scale
 
 
@@ -183,8 +184,10 @@ def _add_head(network: Network, head: Head, scores: str, spatial: bool) -> None:
     if head.task == CLASSES:
         softmax = "softmax turns scores into probabilities of the classes, of which exactly one holds"
         _add(network, 'name: "loss" type: "SoftmaxWithLoss"', [scores, "label"], softmax)
-        note = "share of test images whose best class is right; only tests need it"
-        _add(network, f'name: "accuracy" type: "Accuracy" {TESTS}', [scores, "label"], note)
+        note, tops = "share of test images whose best class is right; only tests need it", ["accuracy"]
+        if len(head.names) <= MOST_SCORED:
+            note, tops = f"{note}; class_accuracy is that share of each class", [*tops, "class_accuracy"]
+        _add(network, f'name: "accuracy" type: "Accuracy" {TESTS}', [scores, "label"], note, tops)
         if len(head.names) > TOP_5:
             five = f'name: "accuracy_top_5" type: "Accuracy" {TESTS} accuracy_param {{ top_k: 5 }}'
             _add(network, five, [scores, "label"], "share of test images with the right class among the five best")

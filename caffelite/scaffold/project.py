@@ -192,11 +192,9 @@ class _Making:
             if not lists:
                 continue
             rows = [row for row, image in enumerate(images) if image is not None]
-            changed = sum(images[row] is not subset.listed[row] for row in rows)
+            self.decided.append(f"Corrections: {corrections.described(subset.listed, images, lists)}.")
             subset.groups = subset.take(rows).groups
             subset.listed = [image for image in images if image is not None]
-            left = f"{changed} labels are corrected and {len(images) - len(rows)} images left out"
-            self.decided.append(f"Corrections: {left}, by {', '.join(lists)}.")
 
     def measure_images(self, data: Dataset) -> Measured:
         for one in measure.propose(data.train):

@@ -10,8 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import inputs, roots
-from ..data.corrections import SUFFIX as CORRECTIONS
-from ..data.listing import number
+from ..data.listing import CORRECTIONS, number
 from ..data.pictures import ENDINGS
 from ..file_names import TRAIN_NET
 from ..runs.limits import Outside

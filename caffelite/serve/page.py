@@ -22,6 +22,7 @@ from .. import __version__, inputs
 from ..errors import CaffeliteError, printable
 from ..progress import duration
 from ..runs import registry
+from ..runs.history import output_of
 from ..runs.limits import Outside
 from ..stored import finite
 from .config import ServeConfig
@@ -82,6 +83,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    templates.tests["single"] = lambda name: output_of(name)[1] is None
     templates.filters |= {each.__name__: each for each in (embedded, score, duration, size, label)}
     return templates
 

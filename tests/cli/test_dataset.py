@@ -393,3 +393,22 @@ def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, in_tmp_
     refused = call("dataset", "folder", "pets")
     assert refused.status == 2 and "wrote" not in refused.err and [p.name for p in tmp_path.iterdir()] == ["pets"]
     assert call("dataset", "folder", "pets", "-skip").status == 0
+
+
+@pytest.mark.parametrize("split", ["", "train/", "around/"])
+def test_folder_applies_corrected_labels(call, in_tmp_path, split):
+    names = [f"{label}/{i}.png" for label in "ab" for i in range(4)]
+    for i, name in enumerate(names):
+        Path("pets", split, name).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(f"pets/{split}{name}", np.full((8, 8, 3), i, np.uint8))
+        if split == "train/":
+            Path("pets/test", name).parent.mkdir(parents=True, exist_ok=True)
+            cv2.imwrite(f"pets/test/{name}", np.zeros((8, 8, 3), np.uint8))
+    beside = Path(f"pets/{split}".rstrip("/") + "_corrections.csv")
+    beside.write_text("file,label\na/1.png,b\nb/2.png,\n")
+    made = call("dataset", "folder", "pets", *(() if split == "train/" else ("-test", "0")))
+    assert made.status == 0, made.err
+    assert f"1 label is corrected and 1 image left out, by {beside.absolute()}" in made.err
+    with lmdb.open("pets_train_lmdb", readonly=True) as stored, stored.begin() as reader:
+        records = [pb.Datum.FromString(value) for _, value in reader.cursor()]
+    assert {each.data[0]: each.label for each in records} == {0: 0, 1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}

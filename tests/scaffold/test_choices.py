@@ -138,3 +138,14 @@ def test_lrn_becomes_batch_norm(names, types):
     assert [layer.name for layer in made.layers if layer.type == "Scale"] == [
         f"{name}_scale" for name in "ab" if names is None or name in names
     ]
+
+
+@pytest.mark.parametrize("count, tops", [(2, ["accuracy", "class_accuracy"]), (101, ["accuracy"])])
+def test_tests_score_each_class_where_there_are_not_too_many(count, tops):
+    head = network.Head(CLASSES, [str(i) for i in range(count)])
+    layers = [
+        pb.LayerParameter(name="ip", type="InnerProduct", bottom=["data"], top=["ip"]),
+        pb.LayerParameter(name="loss", type="SoftmaxWithLoss", bottom=["ip", "label"], top=["loss"]),
+    ]
+    net = network.adapt(pb.NetParameter(layer=layers), "digits", head, Locator("net.prototxt"))
+    assert [list(layer.top) for layer in net.layers if layer.name == "accuracy"] == [tops]

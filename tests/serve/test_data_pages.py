@@ -149,6 +149,16 @@ def test_uploaded_pictures_become_class_folders(make_client, tmp_path, files, la
     assert again.status_code == 400 and "exists already" in again.text
 
 
+def test_names_of_an_archive_without_the_flag_of_utf_8(make_client, tmp_path):
+    """As the archives of macOS."""
+    body = bytearray(zipped([("Vögel/a.png", PNG)]))
+    for mark, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        body[body.index(mark) + flags + 1] &= ~0x08
+    files = [("images", ("pets.zip", bytes(body)))]
+    actual = make_client(cpu_slots=0).post("/data/upload", data={"name": "pets"}, files=files, headers=AS_JSON)
+    assert actual.json()["pictures"] == {"Vögel": 1}
+
+
 BOMB = zipped([("cat/a.png", b"\x89PNG" + bytes((32 << 20) + 1))])
 ENCRYPTED = bytearray(zipped([("cat/a.png", PNG)]))
 ENCRYPTED[6] |= 1

@@ -1,5 +1,6 @@
 """From a finished run to a better one: its test, corrected labels, training on; and the page of a sweep."""
 
+import json
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from small_reports import make_tested_run
 from small_runs import make_root, train
 
 from caffelite import prototxt
+from caffelite.errors import CaffeliteError
 from caffelite.runs.queue import job
 from caffelite.scaffold.project import new_project
 
@@ -113,3 +115,28 @@ def test_a_sweep_shows_all_trials_with_the_fields_that_differ(make_client, tmp_p
     compared = client.get("/compare", params={"folder": ["sweep/0001_run", "sweep/0002_run"]}).text
     assert '"name": "base_lr=0.01"' in compared and '"name": "base_lr=0.001"' in compared
     assert client.get("/sweep", params={"folder": "."}).status_code == 404
+
+
+def test_a_failed_trial_stays_visible_with_its_reason(make_client, tmp_path):
+    """One whose loss is no number after a test that had a score, one that failed before it began, and one that never
+    had a run."""
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    make_root(folder)
+    for name, rate in (("0001", 0.01), ("0002", 0.02)):
+        train(folder, name, f"base_lr={rate}", "max_iter=20")
+    with pytest.raises(CaffeliteError, match="not finite|NaN|nan|infinite"):
+        train(folder, "0003", "base_lr=1e30", "max_iter=20")
+    (folder / "sweep.json").write_text("{}")
+    outcome = {"rungs": {"end": {"score": None, "iterations": 0, "state": "failed", "reason": "no such <field>"}}}
+    (folder / "0004.json").write_text(json.dumps({"setting": {"base_lr": "x"}, "seed": 0} | outcome))
+    client = make_client(cpu_slots=0, gpus="none")
+    trials = client.get("/sweep.json", params={"folder": "sweep"}).json()["trials"]
+    failed = [(one["title"], one["values"], one["score"]) for one in trials if one["state"] == "failed"]
+    assert failed == [("0003", ["1e+30"], None), ("0004", ["x"], None)] and trials[-2:] == [
+        one for one in trials if one["state"] == "failed"
+    ]
+    assert trials[-2]["reason"] and trials[-1]["reason"] == "no such <field>"
+    page = client.get("/sweep", params={"folder": "sweep"}).text
+    assert page.count('data-state="failed"') == 2 and "no such &lt;field&gt;" in page
+    assert 'value="sweep/0003_run"' in page and page.count('name="folder"') == 3

@@ -1,6 +1,8 @@
 """The guided way in Chromium: from an empty folder to a model, with few clicks, at each width."""
 
 import base64
+import io
+import zipfile
 
 import cv2
 import numpy as np
@@ -76,6 +78,27 @@ def test_one_class_waits_for_another_and_the_name_is_free(browser, server):
         until(page, "document.querySelector('#upload-message').textContent.includes('another class')")
         assert page.input_value("[name=name]") == "birds_2" and "crow 2" in page.inner_text("#staged")
         assert page.locator("#staged img").count() == 2
+
+
+def test_pictures_of_an_archive_appear_by_class_before_it_is_sent(browser, server):
+    """Stored and packed files, and names in UTF-8; what is no archive is left to the server."""
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        for i, (name, text) in enumerate(shapes(10)):
+            packed = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)[i % 2]
+            archive.writestr(name, base64.b64decode(text), packed)
+    with opened(browser, server, "/data") as page:
+        files = [("pets.zip", body.getvalue()), ("bad.zip", b"no archive")]
+        page.set_input_files(
+            "#chosen-files", [{"name": n, "mimeType": "application/zip", "buffer": each} for n, each in files]
+        )
+        until(page, "document.querySelectorAll('#staged img').length === 16")
+        shown = page.inner_text("#staged").splitlines()
+        assert [line for line in shown if line] == ["cat 11", "Vögel groß 10", "bad.zip is unpacked by the server"]
+        until(
+            page, "[...document.querySelectorAll('#staged img')].filter(one => one.naturalWidth === 32).length === 15"
+        )
+        assert page.is_visible("#upload-details")
 
 
 def test_a_project_that_cannot_be_made_goes_on(browser, server):

@@ -16,7 +16,7 @@ from ..output import say
 LISTED = 10  # boxes of each kind
 
 if TYPE_CHECKING:
-    from ...data.archive import Subfolder
+    from ...data.archive import Files, Subfolder
     from ...data.listing import Listed
     from ...data.objects import ImageObjects
 
@@ -44,7 +44,7 @@ def folder(origin, name, test, seed, group, out, force, check_size, skip, thread
     FOLDER/CLASS/FILE is split; which images go to the test set depends on their names and the seed alone. Several
     pictures of one thing or person, as p01_1.jpg and p01_2.jpg, are kept on one side by -group. Where FOLDER
     holds train and test (or val) folders of class folders, that is the split. Both sets come mixed. One folder around
-    all class folders does not count.
+    all class folders does not count. Labels that were corrected on a page, in FOLDER_corrections.csv, are applied.
 
     \b
     Example:
@@ -73,18 +73,20 @@ def folder(origin, name, test, seed, group, out, force, check_size, skip, thread
             remedy = "leave it out, or name the folder of all images"
             raise CaffeliteError("-group chooses what is held out, but the folder is already split", remedy=remedy)
         images, classes = list_classes(subsets[0], subsets[0].where, left_out=left_out, remedy=imaging.REMEDY)
+        tested, _ = list_classes(subsets[1], subsets[1].where, classes, left_out, imaging.REMEDY)
         sets: list[tuple[Files | Subfolder, list[Listed]]] = [
-            (subsets[0], images),
-            (subsets[1], list_classes(subsets[1], subsets[1].where, classes, left_out, imaging.REMEDY)[0]),
+            (subset, _corrected(subset, listed, classes))
+            for subset, listed in zip(subsets, (images, tested), strict=True)
         ]
     else:
         images, classes = list_classes(files, files.where, left_out=left_out, remedy=imaging.REMEDY)
+        images = _corrected(files, images, classes)
         share = 0.2 if test is None else test
         if group and share:
             names = groups.names_of([image.name for image in images], group)
             chosen = groups.held_out(names, [image.label for image in images], share, seed)
-            tested = {image.name for image, own in zip(images, names, strict=True) if own in chosen}
-            sets = [(files, subset) for subset in parted(images, tested)]
+            held_out = {image.name for image, own in zip(images, names, strict=True) if own in chosen}
+            sets = [(files, subset) for subset in parted(images, held_out)]
         else:
             sets = [(files, subset) for subset in split(images, share, seed)]
     done = {}
@@ -98,6 +100,19 @@ def folder(origin, name, test, seed, group, out, force, check_size, skip, thread
         imaging.report(path, converted)
     imaging.report_left_out(left_out)
     say(f"wrote {paths[2]}: {len(classes)} classes", err=True)
+
+
+def _corrected(files: Files | Subfolder, images: list[Listed], classes: list[str]) -> list[Listed]:
+    """The images with the corrected labels of the list beside their folder, which an archive has not."""
+    from ...data import corrections
+
+    folder = Path(files.where)
+    if not folder.is_dir():
+        return images
+    corrected, lists = corrections.apply(images, classes, folder)
+    if lists:
+        say(f"corrections: {corrections.described(images, corrected, lists)}", err=True)
+    return [image for image in corrected if image is not None]
 
 
 @click.command(cls=imaging.GflagsCommand, short_help="A database of images with boxes")

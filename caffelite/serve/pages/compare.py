@@ -7,8 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import CaffeliteError
-from ...runs import listing, registry
+from ...runs import history, listing, registry
 from .. import assets, page, runs_of
+from .model import labels_of
 
 MOST = 20  # runs in one comparison
 SHOWN = 3  # fields in the name of a run
@@ -28,7 +29,7 @@ def compare(request: Request) -> Response:
     names = list(dict.fromkeys(request.query_params.getlist("folder")))
     if not 2 <= len(names) <= MOST:
         raise CaffeliteError("a comparison takes several runs", expected=f"2 to {MOST}", found=len(names))
-    folders = [runs_of.run_folder(request, name) for name in names]
+    config, folders = page.config_of(request), [runs_of.run_folder(request, name) for name in names]
     runs = [listing.summary(registry.read(folder)) for folder in folders]
     comparison = listing.compare(runs)
     rows = [runs_of.row(request, run) for run in runs]
@@ -41,9 +42,17 @@ def compare(request: Request) -> Response:
     different = [each.field for each in comparison.fields]
     columns = [[each.values[i] for each in comparison.fields] for i in range(len(runs))]
     names = names_by_fields(different, columns) if different else [row["name"] for row in rows]
+    shown = {name: _shown(name, [labels_of(config, folder) for folder in folders]) for name in values["scores"]}
     script = {"runs": [{"folder": row["folder"], "name": name} for row, name in zip(rows, names, strict=True)]}
-    html = {"script": script, "names": names, "plotly": assets.plotly_url()}
+    html = {"script": script, "names": names, "score_names": shown, "plotly": assets.plotly_url()}
     return page.render(request, "compare.html", values, only_html=html)
+
+
+def _shown(score: str, labels: Sequence[Sequence[str]]) -> str:
+    """The name of a score; of one class with the label of that class, where all runs have the same labels."""
+    output, index = history.output_of(score)
+    same = labels[0] if all(each == labels[0] for each in labels) else []
+    return f"{output}[{same[index]}]" if index is not None and index < len(same) else score
 
 
 ROUTES = page.routes("/compare", compare)

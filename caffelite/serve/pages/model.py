@@ -22,6 +22,7 @@ from ...weights import newest_weights
 from ...zoo import trained
 from .. import catalog, nets, page, projects, runs_of, work
 from ..config import ServeConfig
+from ..sparkline import sparkline
 from . import try_model
 from .data import correction_of
 
@@ -32,6 +33,7 @@ ABOUT = {
     **{"accuracy": float | None, "tested": int | None},
 }
 SCORE = {"name": str, "value": float | None}
+BY_TEST = {"iterations": [int], "scores": [[float | None]]}
 CELL = {"label": int, "answer": int, "samples": [int]}
 CLASSIFIER = {
     **{"confusion": [[int]], "labels": [str], "top": {str: float | None}, "right": int, "nan": int},
@@ -222,7 +224,9 @@ def report(request: Request) -> Response:
         values["worst"] = [_with_image(text, row) for row in content.get("worst", [])]
         values["cell"] = _cell(text, content, query.get("label", ""), query.get("answer", ""))
         values["corrections"] = _corrections(request, text, values)
+        values["by_test"] = content.get("by_test")
     html = {"rows": _matrix(values), "has_images": bool(content.get("data_layer"))} if "confusion" in content else {}
+    html["sparklines"] = _sparklines(content)
     run = query.get("run", "")
     html |= {"url": f"/models/report?{urlencode({'path': text} | ({'run': run} if run else {}))}", "run": run}
     html["advice"] = advice(content, _best_at(request, run)) if "confusion" in content else []
@@ -231,7 +235,7 @@ def report(request: Request) -> Response:
 
 def _report(path: Path) -> dict[str, Any]:
     """The values of a test report. Errors: it cannot be read; it lacks a field, or has a value of another kind."""
-    about = {**ABOUT, "scores": [SCORE], "samples": int | None, "data_layer": str | None}
+    about = {**ABOUT, "scores": [SCORE], "samples": int | None, "data_layer": str | None, "by_test": BY_TEST}
     if "confusion" not in stored.read(path, {"confusion": Any}):
         return _intervals(stored.load(path, {}, about), "scores")
     content = stored.load(path, {**CLASSIFIER, "accuracy": float, "tested": int}, {**about, "cells": [CELL]})
@@ -247,6 +251,14 @@ def _intervals(content: dict[str, Any], *tables: str) -> dict[str, Any]:
         if not all(stored.fits(row.get(end), float) for end in ("low", "high")):
             row |= dict.fromkeys(("low", "high"))
     return content
+
+
+def _sparklines(content: dict[str, Any]) -> list[str]:
+    """The points of a curve for each class: its score in the tests of the run; none where these are not known."""
+    rows = content.get("by_test", {}).get("scores", [])
+    if len(rows) != len(content.get("classes", [])):
+        return []
+    return [sparkline([value for value in row if value is not None], ends=(0.0, 1.0)) for row in rows]
 
 
 def _with_image(text: str, row: dict[str, Any]) -> dict[str, Any]:

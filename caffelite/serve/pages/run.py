@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from ... import inputs, stored
 from ...errors import CaffeliteError
-from ...runs import control, folder as files, listing, live, registry, snapshots
+from ...runs import control, folder as files, history, listing, live, registry, snapshots
 from ...runs.queue import edit
 from .. import assets, nets, page, runs_of, stream, work
 from ..page import Fields
@@ -30,6 +30,7 @@ def run(request: Request) -> Response:
     printed = "" if status.state == registry.RUNNING else _printed(folder)
     summary = runs_of.row(request, listing.summary(status))
     result = result_of(page.config_of(request), folder)
+    labels = labels_of(page.config_of(request), folder)
     values = {
         "run": summary,
         "state": state,
@@ -47,11 +48,23 @@ def run(request: Request) -> Response:
         "printed": printed,
         "sweep": sweep_of(request, folder),
         "result": result,
+        "classes": _classes(summary["scores"], summary["best"], labels),
     }
     script = {name: summary[name] for name in ("folder", "name")}
     script |= {"log_end": end, "net": (folder / files.SOLVER).is_file()}
-    script |= {"labels": labels_of(page.config_of(request), folder), "best": bool(result["deploy"])}
+    script |= {"labels": labels, "best": bool(result["deploy"])}
     return page.render(request, "run.html", values, only_html={"script": script, "plotly": assets.plotly_url()})
+
+
+def _classes(scores: dict[str, float], best: dict[str, float], labels: list[str]) -> list[dict[str, Any]]:
+    """The last and the best score of each class, the lowest last one first. scores, best: of the run, by name."""
+    rows = []
+    for name, value in scores.items():
+        output, index = history.output_of(name)
+        if index is not None:
+            label = labels[index] if index < len(labels) else name
+            rows.append({"label": label, "output": output, "last": value, "best": best.get(name)})
+    return sorted(rows, key=lambda row: (row["output"], row["last"] is None, row["last"] or 0.0))
 
 
 def _printed(folder: Path) -> str:

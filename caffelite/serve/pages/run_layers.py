@@ -87,15 +87,18 @@ def histogram(request: Request) -> Response:
 def samples(request: Request) -> Response:
     """Samples of the data of the run's test net, else of its train net, and the deploy net that computes activations.
 
-    Query: folder, start, count. net: the address of the deploy net of the newest snapshot; empty where it is missing or
-    older. command: what makes it; empty where there is no snapshot. best: the address of a deploy net with the best
-    weights; empty where there is none.
+    Query: folder; start and count, or spread=1 and count: evenly over all. net: the address of the deploy net of the
+    newest snapshot; empty where it is missing or older. command: what makes it; empty where there is no snapshot. best:
+    the address of a deploy net with the best weights; empty where there is none.
     """
     config, folder, query = page.config_of(request), runs_of.run_folder(request), request.query_params
     start = page.number(query.get("start"), "start", 0, 1 << 60, 0)
     count = page.number(query.get("count"), "count", 0, MOST_SAMPLES, MOST_SAMPLES)
     opened = _data(request)
-    indices = list(range(start, min(start + count, opened.samples.length)))
+    total = opened.samples.length
+    indices = list(range(start, min(start + count, total)))
+    if query.get("spread") == "1":
+        indices = sorted({*np.linspace(0, total - 1, min(count, total)).astype(int).tolist()})
     name = query["folder"]
     rows = [
         {
@@ -106,7 +109,7 @@ def samples(request: Request) -> Response:
         for index, (_, label) in zip(indices, opened.read(indices), strict=True)
     ]
     net, command = _deployed(config, folder)
-    values = {"samples": rows, "total": opened.samples.length, "net": net, "command": command}
+    values = {"samples": rows, "total": total, "net": net, "command": command}
     return page.JSONResponse(values | {"best": deployed(config, folder)})
 
 

@@ -10,6 +10,7 @@ from ...errors import CaffeliteError
 from ...runs import listing, registry
 from ...runs.listing import RunSummary
 from .. import page, runs_of
+from ..sparkline import sparkline
 from .sweep import sweep_of
 
 COLUMNS = {
@@ -115,16 +116,6 @@ def _groups(request: Request, order: Sequence[RunSummary], by: str, first: int, 
             groups.append({"title": title, "size": len(each), "continues": start > 0, "rows": rows})
         before += len(each)
     return groups
-
-
-def sparkline(values: Sequence[float], width: float = 100, height: float = 24) -> str:
-    """The points of an SVG polyline through values at even intervals."""
-    if len(values) < 2:
-        return ""
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    step = (width - 2) / (len(values) - 1)
-    return " ".join(f"{1 + i * step:.1f},{1 + (height - 2) * (high - v) / span:.1f}" for i, v in enumerate(values))
 
 
 ROUTES = page.routes("/runs", runs)

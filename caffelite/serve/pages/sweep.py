@@ -6,16 +6,18 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ... import stored
+from ... import roots, stored
 from ...errors import CaffeliteError
-from ...runs import fields, history, listing
+from ...runs import fields, history, listing, registry
 from ...sweep.config import FILE
 from .. import page, runs_of
 from .compare import names_by_fields
 
 MOST = 500  # trials of a page
 SEED = "random_seed"
+RUN = "_run"  # end of the name of a trial's run folder
 DEFINITION = {"score": str | None}
+TRIAL = {"setting": {str: str}, "rungs": {str: {"state": str, "reason": str}}}
 
 
 def sweep(request: Request) -> Response:
@@ -36,11 +38,12 @@ def sweep(request: Request) -> Response:
         {
             **runs_of.row(request, run),
             "values": values_of.get(run.status.folder, ["" for _ in different]),
-            "score": run.best.get(score),
-            "title": run.status.folder.name.removesuffix("_run"),
+            "score": None if run.status.state == registry.FAILED else run.best.get(score),
+            "title": run.status.folder.name.removesuffix(RUN),
         }
         for run in runs
     ]
+    rows += _without_run(folder, {row["title"] for row in rows}, [each.field for each in different])
     rows.sort(key=lambda row: (row["score"] is None, (row["score"] or 0) * (1 if lowest else -1), row["title"]))
     values: dict[str, Any] = {
         "sweep": text,
@@ -59,6 +62,23 @@ def trials(request: Request, folder: Path) -> list[listing.RunSummary]:
         return []
     every = runs_of.of(request).index.runs()
     return [run for run in every if run.status.folder.parent == folder][:MOST]
+
+
+def _without_run(folder: Path, known: set[str], names: list[str]) -> list[dict[str, Any]]:
+    """Rows of the trials that failed before they had a run: their files record the setting and the reason. known: the
+    names of the other trials; names: of the fields that the page shows."""
+    rows: list[dict[str, Any]] = []
+    with roots.folder(folder) as opened:
+        titles = sorted(path.stem for path in opened.glob("*.json"))
+    for title in (title for title in titles if title not in known):
+        content = stored.read(folder / f"{title}.json", TRIAL)
+        results = list(content.get("rungs", {}).values())
+        if "setting" in content and results and results[-1]["state"] == registry.FAILED:
+            setting = content["setting"]
+            values = [setting.get(name, "") for name in names]
+            row = {"folder": "", "title": title, "values": values, "score": None, "iteration": 0}
+            rows.append(row | {"state": registry.FAILED, "reason": results[-1]["reason"]})
+    return rows[: MOST - len(known)]
 
 
 def sweep_of(request: Request, run: Path) -> str:

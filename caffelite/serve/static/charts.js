@@ -4,6 +4,20 @@
 const INTERVALS = 700;
 const SERIES = 8;
 
+/** {output, index} of a score that is one value of an output with several, as the share of a class; else null. */
+export function valueOf(name) {
+  const several = /^(.+)\[(\d+)\]$/.exec(name);
+  return several && { output: several[1], index: Number(several[2]) };
+}
+
+/** The curves of a panel that are drawn: of more than SERIES values of one output those with the lowest last one. */
+export function lowest(curves) {
+  if (curves.length <= SERIES || curves[0].index === undefined) return curves;
+  const last = (curve) => curve.values.at(-1) ?? Infinity;
+  const chosen = new Set([...curves].sort((a, b) => last(a) - last(b)).slice(0, SERIES));
+  return curves.filter((curve) => chosen.has(curve));
+}
+
 export class Series {
   /** The records of one run. losses: of every iteration from 0 on. rows: of metrics.csv. */
   constructor(folder, name) {
@@ -75,8 +89,8 @@ export class Series {
     for (const [key, curve] of columns) {
       const [name, phase] = JSON.parse(key);
       if (name === "rate" && phase === "train") this.#addLastRate(curve);
-      const several = /^(.+)\[(\d+)\]$/.exec(name); // values of one output, as the shares of each class
-      if (several) add(several[1], { ...curve, index: Number(several[2]) });
+      const several = valueOf(name);
+      if (several) add(several.output, { ...curve, index: several.index });
       else add(name === "rate" ? "learning rate" : name, curve);
     }
     return found;
@@ -249,6 +263,7 @@ export class Chart {
     const panels = new Map();
     this.series.forEach((series, number) => {
       for (const [name, curves] of series.curves()) {
+        if (curves[0].index !== undefined && this.series.length > 1) continue; // too many to tell apart
         if (!panels.has(name)) panels.set(name, []);
         panels.get(name).push(...curves.map((curve) => ({ ...curve, series, number })));
       }
@@ -261,8 +276,8 @@ export class Chart {
     const unit = series.unit(this.controls.axis.value);
     const several = this.series.length > 1;
     const test = phase !== "train";
-    const one = curve.index !== undefined && !several;
-    const color = css(`--series-${((one ? curve.index : several ? number : Number(test)) % SERIES) + 1}`);
+    const one = curve.index !== undefined;
+    const color = css(`--series-${((one ? curve.position : several ? number : Number(test)) % SERIES) + 1}`);
     const part = one ? (series.labels?.[curve.index] ?? `${name} ${curve.index}`) : "";
     const label = part || (several ? series.name : name === "learning rate" ? "rate" : phase);
     const legendgroup = part || (several ? String(number) : phase);
@@ -347,13 +362,15 @@ export class Chart {
     const traces = [];
     const named = new Set();
     let top = 1;
-    panels.forEach(([name, curves], i) => {
+    panels.forEach(([name, every], i) => {
+      const curves = lowest(every).map((curve, position) => ({ ...curve, position }));
       const key = i ? `yaxis${i + 1}` : "yaxis";
       const bottom = Math.max(0, top - height * weights[i]);
+      const title = curves.length < every.length ? `${name}<br>lowest ${curves.length} of ${every.length}` : name;
       layout[key] = {
         domain: [bottom, top],
         anchor: "x",
-        title: { text: name, font: { color: ink, size: 12 }, standoff: 6 },
+        title: { text: title, font: { color: ink, size: 12 }, standoff: 6 },
         gridcolor: grid,
         zeroline: false,
         fixedrange: true,

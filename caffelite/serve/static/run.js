@@ -1,7 +1,7 @@
 // The page of one run: live curves, state, log; the net and its layers.
 
 import { activations } from "./activations.js";
-import { Chart, Series, follow, loaded } from "./charts.js";
+import { Chart, Series, follow, loaded, valueOf } from "./charts.js";
 import "./copy.js";
 import { Predictions } from "./predictions.js";
 
@@ -99,6 +99,9 @@ function showLog(text) {
   if (atEnd) log.scrollTop = log.scrollHeight;
 }
 
+/** A score in four digits; empty for null, which is no number or infinite. */
+const number = (value) => (value === null ? "" : Number(value.toPrecision(4)).toString());
+
 function showScores(series) {
   const found = new Map();
   for (const row of series.rows) {
@@ -108,21 +111,28 @@ function showScores(series) {
       if (["iteration", "seconds", "phase", "smoothed_loss", "rate"].includes(name)) continue;
       const before = found.get(name + mark);
       const least = /loss|error/i.test(name);
-      const best = before === undefined ? value : (least ? Math.min : Math.max)(before[1], value);
+      const known = [before?.[1], value].filter(Number.isFinite);
+      const best = known.length ? (least ? Math.min : Math.max)(...known) : null;
       found.set(name + mark, [value, best]);
     }
   }
   const line = ([name, values]) => {
     const row = document.createElement("tr");
-    for (const text of [name, ...values.map((value) => Number(value.toPrecision(4)).toString())]) {
-      const cell = document.createElement("td");
-      cell.textContent = text;
-      if (text !== name) cell.className = "number";
-      row.append(cell);
-    }
+    row.append(element("td", name, "wrap"));
+    row.append(...values.map((value) => element("td", number(value), "number")));
     return row;
   };
-  if (found.size) byId("scores").replaceChildren(...[...found].map(line));
+  const scores = [];
+  const classes = [];
+  for (const [name, values] of found) {
+    const several = valueOf(name);
+    if (several) classes.push([script.labels[several.index] ?? name, values]);
+    else scores.push([name, values]);
+  }
+  classes.sort((a, b) => (a[1][0] ?? Infinity) - (b[1][0] ?? Infinity));
+  if (found.size) byId("scores").replaceChildren(...scores.map(line));
+  byId("class-scores").hidden = !classes.length;
+  byId("classes").replaceChildren(...classes.map(line));
 }
 
 async function start() {

@@ -2,9 +2,11 @@
 // what follows, is the page's matter.
 
 import { allowed, free } from "./names.js";
+import { filesOf } from "./zip.js";
 
 const THUMBS = 8; // of a class
 const MOST = 10_000; // files, as the server takes them
+const CLUTTER = /(^|\/)(\.|__MACOSX\/|Thumbs\.db$)/; // that systems put beside pictures
 const PICTURE = /\.(png|jpe?g|bmp|webp|gif|tiff?)$/i;
 
 export class Upload {
@@ -43,13 +45,14 @@ export class Upload {
   async add(files) {
     this.message.textContent = "";
     for await (const one of files) {
-      if (/(^|\/)(\.|__MACOSX\/|Thumbs\.db$)/.test(one.name)) continue;
+      if (CLUTTER.test(one.name)) continue;
       if (this.files.length >= MOST) {
         this.message.textContent = `More than ${MOST.toLocaleString("en")} files: the others are left out.`;
         break;
       }
       this.files.push(one);
-      this.#show(one);
+      if (/\.zip$/i.test(one.name)) await this.#unpack(one);
+      else this.#show(one.name, () => one.file);
     }
     this.form.querySelector("#upload-details").hidden = !this.files.length;
     if (!this.named && this.files.length) {
@@ -61,11 +64,15 @@ export class Upload {
     this.complete(this);
   }
 
-  #show({ name, file }) {
-    const parts = name.split("/");
-    const archive = /\.zip$/i.test(name);
-    const title = archive ? name : parts.length > 1 ? parts.at(-2) : "";
-    if (!title) this.form.querySelector("#class-of-files").hidden = false;
+  /** Shows what is in an archive; the server unpacks it. */
+  async #unpack({ name, file }) {
+    const found = await filesOf(file).catch(() => null);
+    for (const { name, read } of found ?? []) if (!CLUTTER.test(name)) this.#show(name, read);
+    if (!found) this.#row(name).querySelector(".muted").textContent = "is unpacked by the server";
+  }
+
+  /** The section of a class. */
+  #row(title) {
     if (!this.classes.has(title)) {
       const row = document.createElement("section");
       row.className = "class-row";
@@ -75,13 +82,24 @@ export class Upload {
       this.staged.append(row);
       this.classes.set(title, { row, count: 0 });
     }
+    return this.classes.get(title).row;
+  }
+
+  /** read: gives the file of a picture, null where it cannot be shown. */
+  async #show(name, read) {
+    const title = name.split("/").at(-2) ?? "";
+    if (!title) this.form.querySelector("#class-of-files").hidden = false;
+    const row = this.#row(title);
     const found = this.classes.get(title);
     found.count += 1;
-    found.row.querySelector(".muted").textContent = archive ? "is unpacked by the server" : found.count.toLocaleString("en");
-    if (found.count > THUMBS || archive || !PICTURE.test(name)) return;
-    const image = Object.assign(document.createElement("img"), { src: URL.createObjectURL(file), alt: name });
+    row.querySelector(".muted").textContent = found.count.toLocaleString("en");
+    if (found.count > THUMBS || !read || !PICTURE.test(name)) return;
+    const image = Object.assign(document.createElement("img"), { alt: name });
+    row.querySelector(".thumbs").append(image);
+    const file = await Promise.resolve(read()).catch(() => null); // the server judges what is damaged
+    if (!file) return;
+    image.src = URL.createObjectURL(file);
     for (const end of ["load", "error"]) image.addEventListener(end, () => URL.revokeObjectURL(image.src), { once: true });
-    found.row.querySelector(".thumbs").append(image);
   }
 
   send() {
