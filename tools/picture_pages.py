@@ -92,7 +92,6 @@ def audit(page: Any) -> None:
 PAGES = {
     "runs": ("/runs?group=state", None),
     "run": ("/run?folder=lenet_fast_run", choose_layer),
-    "live": ("/run?folder=lenet_long_run", lambda page: page.wait_for_timeout(2000)),
     "compare": (
         "/compare?folder=lenet_slow_run&folder=lenet_fast_run&folder=lenet_high_run",
         lambda page: page.wait_for_selector("#chart .main-svg"),
@@ -107,6 +106,7 @@ PAGES = {
     "try": ("/try?net=lenet_fast_run/deploy.prototxt", draw),
 }
 OTHERS = {
+    "live": ("/run?folder=lenet_long_run", lambda page: page.wait_for_timeout(2000)),
     "start": ("/start", None),
     "prepared": ("/start?solver=digits/solver.prototxt&data=digits_train_lmdb", None),
     "project": ("/run?folder=digits/digits_run", lambda page: page.wait_for_selector("#chart .main-svg")),

@@ -38,7 +38,14 @@ def test_the_lines_of_a_sweep_are_its_trials_with_a_score(browser, tmp_path):
         until(page, "document.documentElement.scrollWidth === 390")
 
 
+LOWEST = """async (last) => {
+  const { lowest } = await import("/static/charts.js");
+  return lowest(last.map((value, index) => ({ index, values: [1, value] }))).map((curve) => curve.index);
+}"""
+
+
 def test_the_shares_of_classes_are_curves_of_one_panel(browser, tmp_path):
+    """Of many classes those with the lowest last share; one without a share is the last to be drawn."""
     make_root(tmp_path)
     net = tmp_path / "net.prototxt"
     net.write_text(net.read_text().replace('top: "accuracy" include', 'top: "accuracy" top: "share" include'))
@@ -47,3 +54,7 @@ def test_the_shares_of_classes_are_curves_of_one_panel(browser, tmp_path):
         page.wait_for_selector("#chart .main-svg")
         traces = page.evaluate("document.getElementById('chart').data.map(t => [t.meta.panel, t.name, t.y.length])")
         assert [each for each in traces if each[0] == "share"] == [["share", f"share {i}", 4] for i in range(3)]
+        assert page.locator("#classes tr").count() == 3 and page.locator("#scores tr").count() == 2
+        shares = [0.9, 0.1, None, 0.8, 0.3, 0.2, 0.4, 0.5, 0.6, 0.7]
+        assert page.evaluate(LOWEST, shares) == [1, 3, 4, 5, 6, 7, 8, 9]
+        assert page.evaluate(LOWEST, shares[:3]) == [0, 1, 2]

@@ -19,6 +19,7 @@ from caffelite.runs.listing import INDEX, Index
 from caffelite.serve import stream
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
+from caffelite.serve.pages.compare import class_name
 from caffelite.serve.runs_of import service
 
 NAUGHTY = "<img src=x onerror=alert(1)>"
@@ -119,6 +120,23 @@ def test_compare_shows_what_differs(client):
     text = client.get("/compare?folder=first_run&folder=second_run").text
     assert 0 < text.index("accuracy, last") < text.index('class="mono">base_lr'), "the scores come first"
     assert client.get("/compare.json?folder=first_run").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [([["a", "b"], []], "right[b]"), ([["a", "b"], ["b", "a"]], "right[1]"), ([["a"]], "right[1]"), ([], "right[1]")],
+)
+def test_a_comparison_names_classes_that_all_runs_share(labels, name):
+    assert class_name("right[1]", labels) == name and class_name("right", labels) == "right"
+
+
+def test_samples_may_be_spread_over_the_data(client):
+    def numbers(**query):
+        answer = client.get("/run/samples.json", params={"folder": "first_run"} | query).json()
+        return [sample["number"] for sample in answer["samples"]]
+
+    assert numbers(count=4, spread=1) == [0, 13, 26, 39] and numbers(count=3, start=5) == [5, 6, 7]
+    assert numbers(count=0, spread=1) == []
 
 
 def test_notes_are_kept_and_escaped(client, root):

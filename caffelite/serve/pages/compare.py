@@ -42,16 +42,17 @@ def compare(request: Request) -> Response:
     different = [each.field for each in comparison.fields]
     columns = [[each.values[i] for each in comparison.fields] for i in range(len(runs))]
     names = names_by_fields(different, columns) if different else [row["name"] for row in rows]
-    shown = {name: _shown(name, [labels_of(config, folder) for folder in folders]) for name in values["scores"]}
+    shown = {name: class_name(name, [labels_of(config, folder) for folder in folders]) for name in values["scores"]}
     script = {"runs": [{"folder": row["folder"], "name": name} for row, name in zip(rows, names, strict=True)]}
     html = {"script": script, "names": names, "score_names": shown, "plotly": assets.plotly_url()}
     return page.render(request, "compare.html", values, only_html=html)
 
 
-def _shown(score: str, labels: Sequence[Sequence[str]]) -> str:
-    """The name of a score; of one class with the label of that class, where all runs have the same labels."""
+def class_name(score: str, labels: Sequence[Sequence[str]]) -> str:
+    """The name of a score; of one class with the label of that class, where all runs that know labels have the same."""
     output, index = history.output_of(score)
-    same = labels[0] if all(each == labels[0] for each in labels) else []
+    known = [each for each in labels if each]
+    same = known[0] if known and all(each == known[0] for each in known) else []
     return f"{output}[{same[index]}]" if index is not None and index < len(same) else score
 
 

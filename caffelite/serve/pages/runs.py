@@ -31,6 +31,7 @@ COLUMNS = {
 DEFAULT = ("net", "state", "iteration", "scores", "best", "curve", "left", "device", "tags")
 GROUPS = ("", "net", "state", "device", "tags")
 SORTABLE = ("name", "net", "state", "iteration", "loss", "seconds", "started", "device", "tags")
+EXTRA = ("curve", "left", "device")  # columns that a narrow screen leaves out
 NUMBERS = ("iteration", "loss", "seconds", "left")
 FIRST = 60  # runs in the page as it is loaded; the script requests more of them when the reader scrolls
 MOST = 10_000  # runs of one page
@@ -65,6 +66,7 @@ def runs(request: Request) -> Response:
         "all_columns": COLUMNS,
         "sortable": SORTABLE,
         "numbers": NUMBERS,
+        "extra": EXTRA,
         "states": registry.STATES,
         "tags": sorted({tag for run in every for tag in run.notes.tags}),
         "group": group,

@@ -197,6 +197,16 @@ export function outliers(traces, logarithmic) {
   return { range, trace };
 }
 
+const LEGEND_ROW = 19; // pixels
+
+/** The rows that the legend takes in a width: Plotly makes its entries as wide as the widest one. */
+function legendRows(traces, width) {
+  const names = traces.filter((trace) => trace.showlegend).map((trace) => trace.name);
+  if (names.length < 2) return 0;
+  const widest = 46 + 7 * Math.max(...names.map((name) => name.length));
+  return Math.ceil(names.length / Math.max(1, Math.floor(width / widest)));
+}
+
 function css(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -222,6 +232,7 @@ export class Chart {
       this.controls.log.click();
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    addEventListener("resize", () => this.draw()); // the legend takes other rows
   }
 
   #read() {
@@ -277,7 +288,7 @@ export class Chart {
     const several = this.series.length > 1;
     const test = phase !== "train";
     const one = curve.index !== undefined;
-    const color = css(`--series-${((one ? curve.position : several ? number : Number(test)) % SERIES) + 1}`);
+    const color = css(`--series-${((one ? curve.position + 2 : several ? number : Number(test)) % SERIES) + 1}`);
     const part = one ? (series.labels?.[curve.index] ?? `${name} ${curve.index}`) : "";
     const label = part || (several ? series.name : name === "learning rate" ? "rate" : phase);
     const legendgroup = part || (several ? String(number) : phase);
@@ -333,7 +344,7 @@ export class Chart {
     const height = (1 - gap * (panels.length - 1)) / total;
     const layout = {
       height: Math.round(70 + 190 * total),
-      margin: { l: 62, r: 16, t: 28, b: 44 },
+      margin: { l: 62, r: 16, t: 12, b: 44 },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 12, color: muted },
@@ -342,7 +353,7 @@ export class Chart {
       hoverlabel: { bgcolor: css("--surface"), bordercolor: grid, font: { color: ink } },
       dragmode: "zoom",
       uirevision: "kept",
-      legend: { orientation: "h", y: 1, yanchor: "bottom", x: 1, xanchor: "right", font: { color: ink } },
+      legend: { orientation: "h", yref: "container", y: 1, yanchor: "top", x: 0, xanchor: "left", font: { color: ink } },
       xaxis: {
         title: { text: this.controls.axis.value, standoff: 8 },
         anchor: panels.length > 1 ? `y${panels.length}` : "y",
@@ -399,6 +410,9 @@ export class Chart {
         traces.push(...found);
       }
     });
+    const above = LEGEND_ROW * legendRows(traces, this.element.clientWidth - layout.margin.l - layout.margin.r);
+    layout.margin.t += above;
+    layout.height += above;
     this.element.style.height = `${layout.height}px`; // which Plotly reads when the window changes
     Plotly.react(this.element, traces, layout, { displaylogo: false, responsive: true, displayModeBar: false });
     if (!this.bound) {

@@ -24,7 +24,7 @@ export class Predictions {
   }
 
   async #ask() {
-    const found = await fetch(`/run/samples.json?${new URLSearchParams({ folder: this.folder, count: COUNT })}`);
+    const found = await fetch(`/run/samples.json?${new URLSearchParams({ folder: this.folder, count: COUNT, spread: 1 })}`);
     if (!found.ok) return;
     const { samples, best } = await found.json();
     if (!best) return;
