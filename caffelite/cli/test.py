@@ -109,7 +109,11 @@ def _show(scores, collector) -> list[dict]:
             log.info("%s = %.6g%s", name, value, note)
         span, over = collector.interval(name, float(values[0])) if len(values) == 1 else (None, "")
         low, high = span or (None, None)
-        records += [{"name": name, "value": float(value), "low": low, "high": high, "over": over} for value in values]
+        names = [name] if len(values) == 1 else [f"{name}[{i}]" for i in range(len(values))]
+        records += [
+            {"name": one, "value": float(value), "low": low, "high": high, "over": over}
+            for one, value in zip(names, values, strict=True)
+        ]
     for score in records:
         if score["low"] is not None:
             log.info("%s: 95 %% between %.6g and %.6g, %s", score["name"], score["low"], score["high"], score["over"])

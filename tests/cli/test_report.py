@@ -151,7 +151,8 @@ def test_outputs_of_each_sample_are_means_over_batches(shades, call):
         "MEAN } }"
     )
     actual = json.loads(run(call, "-iterations", 4, "-json").out)
-    places = [score["value"] for score in actual["scores"] if score["name"] == "mean"]
+    scores = {score["name"]: score["value"] for score in actual["scores"]}
+    places = [scores[f"mean[{i}]"] for i in range(6)]
     with lmdb.open("shades_lmdb", readonly=True, lock=False) as db, db.begin() as view:
         means = [np.frombuffer(pb.Datum.FromString(value).data, np.uint8).mean() / 100 for _, value in view.cursor()]
     assert places == pytest.approx([np.mean(means[i::6]) for i in range(6)], rel=1e-5)

@@ -55,7 +55,7 @@ function draw(box) {
   axes.forEach(({ place, marks }, i) => {
     svg.append(shape("line", { x1: x(i), x2: x(i), y1: y(0), y2: y(1), class: "axis" }));
     svg.append(shape("text", { x: x(i), y: 14, "text-anchor": i === axes.length - 1 ? "end" : "middle", class: "name" }, names[i].split(".").slice(-2).join(".")));
-    for (const [value, text] of marks) svg.append(shape("text", { x: x(i) + 6, y: y(place(value)) + 4 }, text));
+    for (const [value, text] of marks) svg.append(shape("text", { x: x(i) + (i ? 6 : -6), y: y(place(value)) + 4, "text-anchor": i ? "start" : "end" }, text));
   });
   box.replaceChildren(svg);
 }
