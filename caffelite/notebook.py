@@ -130,8 +130,10 @@ class Curve(Hook):
             del rows[::2]
 
     def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
-        means = {name: float(np.mean(values)) for name, _, values in scores.outputs}
-        self.history.add(which, self._row(state.iteration, means))
+        named = [(name, values.tolist()) for name, _, values in scores.counted()]
+        single = {name: values[0] for name, values in named if len(values) == 1}
+        several = {f"{name}[{i}]": each for name, values in named if len(values) > 1 for i, each in enumerate(values)}
+        self.history.add(which, self._row(state.iteration, single | several))
 
     def restored(self, state: TrainingState) -> None:
         for rows in (self.history.train, *self.history.tests.values()):

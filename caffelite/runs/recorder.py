@@ -100,7 +100,7 @@ class Recorder(Hook):
 
     def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
         loss = scores.loss if self._trainer.p.test_compute_loss else None
-        self._row(state.iteration, f"test{which or ''}", _counted(scores), None, loss)
+        self._row(state.iteration, f"test{which or ''}", scores.counted(), None, loss)
 
     def restored(self, state: TrainingState) -> None:
         if self._metrics:
@@ -270,15 +270,6 @@ class Recorder(Hook):
     def _give_up(self, error: OSError) -> None:
         log.warning("%s: %s; training continues without records", self.folder, inputs.reason(error).lower())
         self._metrics = self._losses = None
-
-
-def _counted(scores: Scores) -> Outputs:
-    """The outputs of a test; of one with several values those that no sample counted for are NaN, as the score of a
-    class that has no test samples."""
-    outputs = []
-    for (name, weight, values), counts in zip(scores.outputs, scores.counts, strict=True):
-        outputs.append((name, weight, np.where(counts > 0, values, np.nan) if values.size > 1 else values))
-    return outputs
 
 
 def _shown(value: object) -> object:

@@ -42,6 +42,14 @@ class Scores:
     judged: dict[int, np.ndarray] = field(default_factory=dict)
     by_class: dict[int, dict[int, float]] = field(default_factory=dict)
 
+    def counted(self) -> list[tuple[str, float, np.ndarray]]:
+        """The outputs; of one with several values those that no sample counted for are NaN, as the score of a class
+        that has no test samples."""
+        return [
+            (name, weight, np.where(counts > 0, values, np.nan) if values.size > 1 else values)
+            for (name, weight, values), counts in zip(self.outputs, self.counts, strict=True)
+        ]
+
 
 def mean_scores(
     net: Net,
