@@ -22,7 +22,9 @@ FINETUNE_RATE = 0.001  # of learned layers; the new one learns ten times as fast
 MOST_EPOCHS, LEAST_UPDATES = 300, 500  # of a run from nothing
 STEPS = (0.6, 0.85)  # of the run, at which the rate falls
 WARM_UP = 0.1  # of the run, in which the rate rises
-PATIENCE = 0.4  # of the run, after which it ends where no test was better; measured: less loses accuracy of few images
+# Of the run, after which it ends where no test was better, from nothing and from trained weights; measured: less loses
+# accuracy of few images.
+PATIENCE, FINETUNE_PATIENCE = 0.4, 0.3
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Batch:
 @dataclass(frozen=True)
 class Schedule:
     """rate: base_lr; epochs and iterations: length; steps: epochs at which the rate falls to a tenth; epoch: iterations
-    in one; test_every: epochs between tests; warm_up: iterations."""
+    in one; test_every: epochs between tests; warm_up: iterations; patience: tests in a row that are no better, after
+    which the run ends."""
 
     rate: float
     epochs: int
@@ -45,16 +48,12 @@ class Schedule:
     epoch: int
     test_every: int
     warm_up: int
+    patience: int
     why: str
 
     @property
     def iterations(self) -> int:
         return self.epochs * self.epoch
-
-    @property
-    def patience(self) -> int:
-        """Tests in a row that are no better, after which the run ends."""
-        return math.ceil(PATIENCE * self.epochs / self.test_every)
 
 
 def exact_batch(count: int, most: int = MOST_TEST_BATCH) -> int:
@@ -111,4 +110,5 @@ def schedule(preset: Preset, count: int, batch: int, task: str, finetuned: bool)
     steps = tuple(max(1, round(fraction * epochs)) for fraction in STEPS)
     every = max(1, epochs // 20)
     warm_up = max(1, round(WARM_UP * epochs * epoch))
-    return Schedule(float(f"{rate:.2g}"), epochs, steps, epoch, every, warm_up, why)
+    patience = math.ceil((FINETUNE_PATIENCE if finetuned else PATIENCE) * epochs / every)
+    return Schedule(float(f"{rate:.2g}"), epochs, steps, epoch, every, warm_up, patience, why)

@@ -1,5 +1,7 @@
 """The choices of caffelite new: task, test set, batch, schedule and net, as functions of the data."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -74,10 +76,11 @@ def test_test_batches_cover_held_out_images():
 @pytest.mark.parametrize("count", [40, 1000, 100_000])
 def test_schedule_falls_within_the_run(name, count):
     preset = presets.PRESETS[name]
-    for finetuned in (False, True):
+    for finetuned, share in ((False, 0.4), (True, 0.3)):
         actual = schedule.schedule(preset, count, preset.batch, CLASSES, finetuned)
         assert 0 < actual.steps[0] < actual.steps[1] < actual.epochs and actual.rate > 0
         assert actual.iterations == actual.epochs * actual.epoch and actual.test_every <= actual.epochs
+        assert actual.patience == math.ceil(share * actual.epochs / actual.test_every)
         assert actual.iterations / 10 - 1 <= actual.warm_up < actual.steps[0] * actual.epoch
 
 
