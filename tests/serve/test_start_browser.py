@@ -80,7 +80,7 @@ def test_one_class_waits_for_another_and_the_name_is_free(browser, server):
         assert page.locator("#staged img").count() == 2
 
 
-def test_pictures_of_an_archive_appear_by_class_before_it_is_sent(browser, server):
+def test_pictures_of_an_archive_appear_before_it_is_sent(browser, server):
     """Stored and packed files, and names in UTF-8; what is no archive is left to the server."""
     body = io.BytesIO()
     with zipfile.ZipFile(body, "w") as archive:
