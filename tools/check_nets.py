@@ -95,11 +95,16 @@ def unfinished(text: str, message: pb.NetParameter | None) -> str:
     return "piece" if first is not None and first.bottom else ""
 
 
+def digest(text: str) -> bytes:
+    """Of a text without its comments and blanks."""
+    return hashlib.sha256("".join(re.sub(r"#.*", "", text).split()).encode()).digest()
+
+
 def distinct(folders: Iterable[str]) -> list[tuple[str, int]]:
     """The nets in order, each with the number of its copies."""
     found: dict[bytes, tuple[str, int]] = {}
     for path, text in texts(folders):
-        key = hashlib.sha256("".join(re.sub(r"#.*", "", text).split()).encode()).digest()
+        key = digest(text)
         if key in found:
             found[key] = found[key][0], found[key][1] + 1
         elif is_net(text):

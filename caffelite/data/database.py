@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Details, Where, closed_on_failure
+from .datum_labels import labels_of
 from .lmdb_reader import Lmdb, Record
 from .pictures import AS_CAFFE, Decoder
 from .samples import Check, Samples
@@ -18,6 +19,7 @@ from .writers import progress_bar
 MOST_INDEXED = 4_000_000  # records of a database of which all pages are located at the start
 AT_ONCE = 16  # records that are read together where all are wanted
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
+Label = int | float | np.ndarray
 
 
 class Datums(Samples[Record]):
@@ -43,6 +45,7 @@ class Datums(Samples[Record]):
         if not self.length:
             raise Where(str(self.path)).error("the database is empty")
         record = next(self.walk(0))
+        self.label_shape = np.shape(self._label(record, self.datum(record)))
         self.first, _ = self.image(0, record)
         self.encoded = pb.Datum.FromString(record[1]).encoded
 
@@ -50,7 +53,7 @@ class Datums(Samples[Record]):
         if self.first.nbytes * self.length > most:
             return None
         images = np.empty((self.length, *self.first.shape), self.first.dtype)
-        labels = np.empty(self.length, np.int32)
+        labels = np.empty((self.length, *self.label_shape), np.float32)
         for i, record in enumerate(self.all()):
             image, labels[i] = self.image(i, record)
             if image.shape != images.shape[1:] or image.dtype != images.dtype:
@@ -63,23 +66,40 @@ class Datums(Samples[Record]):
         return images, labels
 
     def datum(self, content: Record) -> pb.Datum:
-        """A record's message, with a label that float32 represents."""
         key, value = content
         try:
-            datum = pb.Datum.FromString(value)
+            return pb.Datum.FromString(value)
         except DecodeError:
             raise self._bad(key, "not a Datum record") from None
-        if abs(datum.label) > EXACT_LABELS:
-            raise self._bad(
-                key, "the label is not exact in float32", expected=f"at most {EXACT_LABELS}", found=datum.label
-            )
-        return datum
 
-    def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
+    def _label(self, content: Record, datum: pb.Datum) -> Label:
+        """The label of a record; of a record with several an array."""
+        key, value = content
+        try:
+            labels = labels_of(datum, value)
+        except ValueError as mistake:
+            raise self._bad(key, str(mistake)) from None
+        for label in labels:
+            if isinstance(label, int) and abs(label) > EXACT_LABELS:
+                expected = f"at most {EXACT_LABELS}"
+                raise self._bad(key, "the label is not exact in float32", expected=expected, found=label)
+        return labels[0] if len(labels) == 1 else np.array(labels, np.float32)
+
+    def _label_of_all(self, content: Record, datum: pb.Datum) -> Label:
+        """As many labels of a record as the first record has."""
+        label = self._label(content, datum)
+        if np.shape(label) != self.label_shape:
+            first, found = (shape[0] if shape else 1 for shape in (self.label_shape, np.shape(label)))
+            expected = f"{first}, as in the first record"
+            raise self._bad(content[0], "another number of labels", expected=expected, found=found)
+        return label
+
+    def image(self, number: int, content: Record) -> tuple[np.ndarray, Label]:
         key, datum = content[0], self.datum(content)
+        label = self._label_of_all(content, datum)
         if datum.encoded:
             try:
-                return self.decoder(datum.data), datum.label
+                return self.decoder(datum.data), label
             except ValueError as mistake:
                 raise self._bad(key, str(mistake)) from None
         shape = datum.channels, datum.height, datum.width
@@ -88,7 +108,7 @@ class Datums(Samples[Record]):
             raise self._bad(key, "the shape has an axis below 1", found="×".join(map(str, shape)))
         if values.size != math.prod(shape):
             raise self._bad(key, "wrong number of values", expected="×".join(map(str, shape)), found=values.size)
-        return values.reshape(shape), datum.label
+        return values.reshape(shape), label
 
     def picture(self, number: int, content: Record) -> bytes | np.ndarray:
         datum = self.datum(content)
@@ -103,12 +123,11 @@ class Datums(Samples[Record]):
         )
 
     def sampled(self, indices: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
-        try:
-            datums = [pb.Datum.FromString(value) for _, value in self.at(indices)]
-        except DecodeError:
-            raise Where(str(self.path)).error("not a Datum record") from None
+        records = self.at(indices)
+        datums = [self.datum(record) for record in records]
         contents = [datum.data or np.array(datum.float_data, np.float32) for datum in datums]
-        return contents, np.array([datum.label for datum in datums], np.float64)
+        labels = [self._label_of_all(record, datum) for record, datum in zip(records, datums, strict=True)]
+        return contents, np.array(labels, np.float64)
 
     def at(self, indices: np.ndarray) -> Sequence[Record]:
         """The records by which a data set is known."""
@@ -119,22 +138,21 @@ class Datums(Samples[Record]):
         return bytes(content[0]).decode(errors="backslashreplace")
 
     def labels(self, most: int) -> np.ndarray:
-        labels = []
-        for _, (_, value) in zip(range(most), self.walk(0), strict=False):
+        labels: list[Label] = []
+        if self.label_shape:
+            return np.empty(0)
+        for _, record in zip(range(most), self.walk(0), strict=False):
             try:
-                labels.append(pb.Datum.FromString(value).label)
-            except DecodeError:  # training reports it
+                labels.append(self._label_of_all(record, self.datum(record)))
+            except CaffeliteError:  # training reports it
                 break
         return np.array(labels, np.float64)
 
     def _read_labels(self) -> np.ndarray:
-        labels = np.empty(self.length)
+        labels = np.empty((self.length, *self.label_shape))
         with progress_bar(f"labels of {self.path.name}", self.length, unit="records") as bar:
-            for i, (key, value) in enumerate(self.all()):
-                try:
-                    labels[i] = pb.Datum.FromString(value).label
-                except DecodeError:
-                    raise self._bad(key, "not a Datum record") from None
+            for i, record in enumerate(self.all()):
+                labels[i] = self._label_of_all(record, self.datum(record))
                 bar.update()
         return labels
 

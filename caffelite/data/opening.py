@@ -55,6 +55,8 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
                 where = locate(REGISTRY[layer.type].field, "sampler")
                 raise CaffeliteError(what, where=where, found=found, remedy="class_weight weighs several labels")
             order = BalancedOrder(samples.length, samples.all_labels, order.shuffle, order.skipped)
+        if len(layer.top) > 2:
+            _check_label_tops(layer, locate, samples.label_shape)
         # As in Caffe, prefetch is in data_param for ImageData too.
         source = (MixedSource if mixes(layer, phase) else DataSource)(
             samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache
@@ -62,6 +64,15 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
         if isinstance(source, MixedSource):
             source.set_mixup(layer, locate, key(seed, layer.name, "mixup"))
         return source
+
+
+def _check_label_tops(layer: pb.LayerParameter, locate: Locator, label_shape: tuple[int, ...]) -> None:
+    labels = label_shape[0] if label_shape else 1
+    if labels != len(layer.top) - 1:
+        what = f'layer "{layer.name}" ({layer.type}): has {len(layer.top) - 1} tops of labels'
+        expected = f"1, or {labels}, as each record has {labels} labels" if labels > 1 else "1, as each record has"
+        remedy = REGISTRY[layer.type].more_tops_remedy
+        raise locate.error(what, "top", 2, expected=expected, found=len(layer.top) - 1, remedy=remedy)
 
 
 def check_tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:

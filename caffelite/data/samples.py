@@ -150,7 +150,8 @@ class TransformedSource(Source):
 
 
 class DataSource(TransformedSource):
-    """Images and labels of samples, in their order or shuffled, epoch after epoch: N×C×h×w after the transform, and N.
+    """Images and labels of samples, in their order or shuffled, epoch after epoch: N×C×h×w after the transform, and N
+    or N×L; with more tops than two each of the L labels has one, N.
 
     Small data sets that need no decoding stay in memory, and so do small images once they are decoded; `cache` requests
     it for large ones. Where all images are in memory and the transform is plain (mean, crop, mirror, scale), a batch is
@@ -182,8 +183,8 @@ class DataSource(TransformedSource):
             labels = np.empty((samples.length, *samples.label_shape), np.float32)
             self._loaded = _Loaded(images, labels, np.zeros(samples.length, bool))
         threads = workers() if samples.encoded or not transform.plain else 0
-        shapes = [(batch, *transform.shape), (batch, *samples.label_shape)]
-        super().__init__(shapes[:tops], samples.length, prefetch, threads)
+        labels = [(batch, *samples.label_shape)] if tops == 2 else [(batch,)] * (tops - 1)
+        super().__init__([(batch, *transform.shape), *labels], samples.length, prefetch, threads)
 
     # batches of resident images
 
@@ -201,8 +202,12 @@ class DataSource(TransformedSource):
         if self._draws:
             self._pick(self._picks, self.transform.choose(position, size))
         self.position += size * self.shard.size
-        arrays = [self._loaded.labels[indices]] if len(self.shapes) > 1 else []
-        return Batch(arrays, self._loaded.images, self._picks, resident=True)
+        return Batch(self._tops_of(self._loaded.labels[indices]), self._loaded.images, self._picks, resident=True)
+
+    def _tops_of(self, labels: np.ndarray) -> list[np.ndarray]:
+        """The tops of a batch's labels: one, or one for each label of a sample."""
+        tops = len(self.shapes) - 1
+        return [np.ascontiguousarray(column) for column in labels.T] if tops > 1 else [labels][:tops]
 
     def _load(self) -> None:
         """Reads a small data set into memory, once; finds out whether all images are in memory by now."""
@@ -316,8 +321,8 @@ class DataSource(TransformedSource):
             except CaffeliteError as mistake:
                 raise self.samples.error(number, contents.get(number), str(mistake)) from None
             pixels[i] = image
-            if arrays:
-                arrays[0][i] = label
+            for array, value in zip(arrays, np.atleast_1d(label) if len(arrays) > 1 else (label,), strict=False):
+                array[i] = value
 
     def _image(self, number: int, contents: dict[int, Any]) -> tuple[np.ndarray, float | np.ndarray]:
         loaded = self._loaded

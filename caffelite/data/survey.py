@@ -21,6 +21,7 @@ import numpy as np
 from .. import inputs
 from .annotated import Objects
 from .convert import in_order
+from .datum_labels import labels_of
 from .files import folder
 from .hdf5 import HDF5Rows, Row, is_hdf5
 from .listing import Listed, read_list, read_table
@@ -245,18 +246,22 @@ def _look(search_near: bool, record: tuple[bytes, bytes]) -> tuple[str, _Seen | 
     key, value = record
     try:
         datum, image = read(value)
+        known = objects(value)
+        labels: list[Any] = labels_of(datum, value) if known is None else [datum.label]
     except ValueError as mistake:
         return shown(key), str(mistake)
     kind = IMAGE_FILES if datum.encoded else "pixels" if datum.data else "float values"
-    known = objects(value)
     if known is None:
-        strange = ["negative label"] * (datum.label < 0) + ["no label"] * (not datum.HasField("label"))
+        strange = ["negative label"] * (min(labels) < 0) + ["no label"] * (
+            labels == [0] and not datum.HasField("label")
+        )
     else:
         strange = _strange_boxes(known)
     strange += ["both bytes and floats"] * bool(datum.data and datum.float_data)
     classes = None if known is None else known.others[:, 0].astype(int).tolist()
     have = traits(datum.data) if datum.encoded else None
-    return shown(key), replace(_seen(kind, image, datum.label, strange, search_near, classes), traits=have)
+    label = int(labels[0]) if len(labels) == 1 and float(labels[0]).is_integer() else None
+    return shown(key), replace(_seen(kind, image, label, strange, search_near, classes), traits=have)
 
 
 def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _Seen | str]:

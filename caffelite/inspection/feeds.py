@@ -140,7 +140,7 @@ class Feeds:
             return images and (
                 feeding_type(REGISTRY[spec.type]).pixel_labels(spec, images[1:]) if i == 1 else (1, 1, 2)
             )
-        label = i == 1 and feeding_type(REGISTRY[spec.type]).reads_images or top in LABEL_TOPS
+        label = i >= 1 and feeding_type(REGISTRY[spec.type]).reads_images or top in LABEL_TOPS
         if spec.type == "HDF5Data" and top in self.labels:
             return self.labels[top] if "" in self.shapes or set(spec.top) & set(self.shapes) else None
         if not label or not (set(spec.top) | {""}) & set(self.shapes):
@@ -177,7 +177,7 @@ class Feeds:
                 self.guessed.append((spec.name, top, shape, "the loss that reads it"))
             elif shape is None and i and feeding_type(REGISTRY[spec.type]).labels_pixels:
                 shape = feeding_type(REGISTRY[spec.type]).pixel_labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
-            elif shape is None and (i == 1 if images else top in LABEL_TOPS):
+            elif shape is None and (i >= 1 if images else top in LABEL_TOPS):
                 shape = feeding_type(REGISTRY[spec.type]).label_shape(spec) if i == 1 else ()
                 self.assumed.append(top)
             elif shape is None and images:

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb, inputs
 from ..data import class_names, groups as data_groups, listing, tables
+from ..data.datum_labels import labels_of
 from ..data.draws import key
 from ..data.listing import Listed
 from ..data.pictures import ENDINGS
@@ -150,9 +151,13 @@ def _database_labels(path: Path, progress: bool) -> np.ndarray:
     with Records(path) as records, progress_bar(path.name, len(records), progress, "labels") as bar:
         for record, value in records:
             try:
-                labels.append(pb.Datum.FromString(value).label)
-            except DecodeError:
+                several = labels_of(pb.Datum.FromString(value), value)
+            except (DecodeError, ValueError):
                 raise records.bad(record, "not a Datum record") from None
+            if len(several) > 1 or several[0] != int(several[0]):
+                what, remedy = "its label is no class", "write the net by hand: a Data layer reads such records"
+                raise records.bad(record, what, found=", ".join(map("{:g}".format, several)), remedy=remedy)
+            labels.append(int(several[0]))
             if labels[-1] < 0:
                 raise records.bad(record, "a negative label", expected="0 or more", found=labels[-1])
             bar.update()

@@ -19,15 +19,15 @@ SLICED = "encoding", "rand_permute", "range_end", "range_start", "slice_point", 
 
 @register
 class Data(Feed):
-    """Samples of a database or of arrays: data (N, C, H, W) and labels (N), transformed by transform_param; N =
-    data_param.batch_size."""
+    """Samples of a database or of arrays: data (N, C, H, W), transformed by transform_param, and labels (N); of records
+    with L labels (N, L), or L tops (N). N = data_param.batch_size."""
 
     field = "data_param"
     files = ("source", "label_source")
-    tops = (1, 2)
+    tops = (1, None)
     reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
     listed_files = staticmethod(no_files)
-    more_tops_remedy = "a record has one label: HDF5Data has a top for each data set, ImageData labels of a table"
+    more_tops_remedy = "HDF5Data has a top for each data set, ImageData labels of a table"
     joined = staticmethod(joined)
 
     @staticmethod
@@ -37,7 +37,7 @@ class Data(Feed):
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
         param, at = layer.data_param, locate.at("data_param")
-        check_tops(layer, locate, 2)
+        check_tops(layer, locate, None)
         batch_size_of(param, at)
         if named := next((field.name for field, _ in param.ListFields() if field.name in SLICED), None):
             raise at.error(f"{named} is for a CustomData layer", named, remedy="leave it out")
