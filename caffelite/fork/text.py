@@ -10,9 +10,9 @@ from ..errors import CaffeliteError, Collector, Locator
 from ..layers import REGISTRY
 from ..layers.base.feeding import Feeding
 from ..prototxt import forks, say_once
-from ..prototxt.dialects import V1_FIELDS, V1_PARAM
+from ..prototxt.dialects import CONVERTED, V1_FIELDS, V1_PARAM
 from .convert import Leftover, convert, repeated
-from .data import batch_size
+from .data import ForkData, batch_size
 from .schema import LAYER, NET, V1_LAYER, Schema
 
 MODES = ("missing", "changed", "all")
@@ -78,7 +78,9 @@ class ForkText:
             mine = [each for each in left if each.path[: len(place.path)] == place.path]
             if self._runs(place, mine):
                 self._give(place, mine, locate)
-                kept = [each for each in mine if each.path[len(place.path)] in RULES]
+                # data of a fork's own type is not read, so nothing depends on how it would be transformed
+                rules = () if issubclass(REGISTRY[self._modern(place.joined)], ForkData) else RULES
+                kept = [each for each in mine if each.path[len(place.path)] in rules]
                 left = [each for each in left if each not in mine or each in kept]
             else:
                 self._defaults_of_layer(place)
@@ -93,9 +95,12 @@ class ForkText:
         if not name or self._types.source_name(name) is None:
             return False
         known: Any = REGISTRY.get(kind)
-        if known is None or known.__module__ == "caffelite.fork.layer":  # of a net that was read before
+        if known is None:
+            if kind not in CONVERTED:
+                return True
+        elif known.__module__ == "caffelite.fork.layer":  # of a net that was read before
             return True
-        if issubclass(known, Feeding):
+        elif issubclass(known, Feeding):
             return False
         depth = len(place.path)
         if any(each.path[depth] not in RULES and not self._harmless(each) for each in left):

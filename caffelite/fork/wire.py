@@ -35,7 +35,8 @@ class ForkFiles(layout.Layout):
         self._schema, self._text, self._name = schema, text, name
         blob = self._descriptor(BLOB).fields_by_name
         self.data, self.diff = blob["data"].number, blob["diff"].number
-        self.history = self._descriptor(STATE).fields_by_name["history"].number
+        history = self._descriptor(STATE).fields_by_name.get("history")
+        self.history = history.number if history else 0
         self._has_shapes = "shape" in blob
 
     def _descriptor(self, name: str) -> Any:
@@ -108,6 +109,9 @@ class ForkFiles(layout.Layout):
         return b"".join(tag_bytes(blob[name].number, VARINT) + varint_bytes(size) for name, size in pairs)
 
     def state_head(self, state: pb.SolverState) -> bytes:
+        if not self.history:
+            what = f"{self._name} has no history in its SolverState"
+            raise CaffeliteError(what, remedy="snapshot_format: HDF5 keeps the state of the solver")
         data = state.SerializeToString()
         if self._as_caffe():
             return data

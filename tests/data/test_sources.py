@@ -229,7 +229,6 @@ def test_backend_left_at_its_default(database, images, source):
             'type: "Data" data_param { source: "db" batch_size: 2 }',
             'layer "in": wrong number of tops; expected at least 1, found 0',
         ),
-        ('type: "Data" top: "a" top: "b" top: "c"', "expected 1 to 2, found 3"),
         ('type: "Data" top: "a" data_param { source: "db" }', "batch_size is missing; expected at least 1"),
         ('type: "Data" top: "a" data_param { batch_size: 2 }', "source is missing"),
         (

@@ -243,11 +243,12 @@ def test_a_command_leaves_no_fork_behind(folder):
 
 FED = """
 layer { name: "d" type: "OwnData" top: "data" top: "label"
-  transform_param { crop_size: 8 } own_param { batch_size: 5 } }
+  transform_param { crop_size: 8 ignore_label: 255 } own_param { batch_size: 5 } }
 layer { name: "ip" type: "InnerProduct" bottom: "data" top: "y" inner_product_param { num_output: 3 } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
 """
 OWN_DATA = """message LayerParameter { optional OwnParameter own_param = 901; }
+message TransformationParameter { optional int32 ignore_label = 901; }
 message OwnParameter { optional uint32 batch_size = 1; }"""
 
 

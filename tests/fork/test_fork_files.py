@@ -5,6 +5,7 @@ import pytest
 from forks import FRAGMENT, V1, make
 
 from caffelite import caffelite_pb2 as pb, prototxt, weights
+from caffelite.errors import CaffeliteError
 from caffelite.fork import option
 from caffelite.training.checkpoint import snapshot
 
@@ -83,6 +84,15 @@ def test_a_solverstate_is_the_forks_and_read_again(tmp_path, proto):
     read = snapshot.read_state(path)
     assert (read.iteration, read.resume.solver_type) == (7, "SGD")
     np.testing.assert_array_equal(np.ravel(read.history[0]), np.ravel(BLOB))
+
+
+def test_a_fork_without_a_history_writes_no_solverstate(tmp_path):
+    old = "repeated BlobProto history = 3;"
+    assert old in V1
+    used(tmp_path, V1.replace(old, "optional string other = 3;"), ("SCALED_LOSS",))
+    assert weights.decode_model(model_bytes(tmp_path, NET.replace('"SCALED"', '"SCALED_LOSS"')), tmp_path / "a")
+    with pytest.raises(CaffeliteError, match="has no history in its SolverState.*HDF5"):
+        b"".join(snapshot.state_chunks(snapshot.State(7, "a.caffemodel", [], resume=pb.ResumeState()), []))
 
 
 def test_a_net_in_the_forks_binary_form_is_a_net(tmp_path):

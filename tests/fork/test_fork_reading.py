@@ -102,6 +102,15 @@ def test_a_field_of_the_forks_makes_its_code_run_the_layer(fork, tmp_path):
     assert layer.convolution_param.num_output == 2
 
 
+def test_a_type_that_becomes_another_here_is_not_the_forks(tmp_path):
+    """NdConvolution, of which caffelite makes a Convolution."""
+    option.use(make(tmp_path / "own-caffe", types=("NdConvolution",)))
+    text = 'layer { name: "c" type: "NdConvolution" bottom: "x" top: "y" convolution_param { num_output: 2 FIELD } }'
+    layer = net(HEAD + text.replace("FIELD", "kernel_shape { dim: 3 dim: 3 }"), tmp_path).layer[1]
+    assert layer.type == "Convolution" and not layer.HasField("fork")
+    assert net(HEAD + text.replace("FIELD", "rings: 3"), tmp_path).layer[1].HasField("fork")
+
+
 def test_a_field_of_a_type_without_sources_is_a_mistake(fork, tmp_path):
     text = (
         HEAD + 'layer { name: "p" type: "Pooling" bottom: "x" top: "p" pooling_param { pool: MEDIAN kernel_size: 2 } }'
