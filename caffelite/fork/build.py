@@ -58,6 +58,9 @@ ALWAYS = (
 # With the passes, without which a layer is of no use
 METHODS = tuple("LayerSetUp SetUp Reshape Forward_cpu Forward_gpu Backward_cpu Backward_gpu".split())
 HEADERS = (".hpp", ".h", ".cuh")
+_GPU_MATH = (
+    "caffe::caffe_gpu_"  # functions on memory of the device, which some layers call where others call those of the CPU
+)
 SALVAGES = 8  # attempts to compile a file without what does not compile
 _COMPILE_ERROR = {"file": str, "line": int, "cause": str}  # in the cache
 _ERROR = re.compile(r"^(.+?):(\d+)(?::\d+)?:\s*(?:fatal )?error:\s*(.*)$", re.MULTILINE)
@@ -347,7 +350,12 @@ class Build:
             named = {
                 file for name in self._types_made(objects.keys() - factory - set(core)) for file in self._files(name)
             }
-            more = named | {path for symbol in symbols.undefined for path in self._naming(symbol, cuda)}
+            called = set(_Symbols(needed - set(core), objects).undefined)
+            more = named | {
+                path
+                for symbol in symbols.undefined
+                for path in self._naming(symbol, cuda or symbol in called and _GPU_MATH in symbol)
+            }
             pending = dict.fromkeys(sorted(more - objects.keys() - self.errors.keys()))
         return objects
 

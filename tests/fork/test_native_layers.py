@@ -57,6 +57,50 @@ def passes(tmp_path, text, fork=FORK, dy=None):
     return y, made.blobs["x"].diff.copy(), made
 
 
+DOUBLED = """
+#include "caffe/layers/bend_layer.hpp"
+namespace caffe {
+template <typename Dtype> void caffe_gpu_twice(const int n, Dtype* y);
+template <typename Dtype>
+class DoubledLayer : public BendLayer<Dtype> {
+ public:
+  explicit DoubledLayer(const LayerParameter& param) : BendLayer<Dtype>(param) {}
+  virtual inline const char* type() const { return "Doubled"; }
+ protected:
+  virtual void Forward_cpu(const vector<Blob<Dtype>*>& bottom, const vector<Blob<Dtype>*>& top) {
+    caffe_copy(bottom[0]->count(), bottom[0]->cpu_data(), top[0]->mutable_cpu_data());
+    caffe_gpu_twice(top[0]->count(), top[0]->mutable_cpu_data());
+  }
+};
+INSTANTIATE_CLASS(DoubledLayer);
+REGISTER_LAYER_CLASS(Doubled);
+}
+"""
+TWICE = """
+#include "caffe/common.hpp"
+namespace caffe {
+template <typename Dtype>
+__global__ void twice_kernel(const int n, Dtype* y) { CUDA_KERNEL_LOOP(i, n) { y[i] *= 2; } }
+template <typename Dtype>
+void caffe_gpu_twice(const int n, Dtype* y) {
+  twice_kernel<Dtype><<<CAFFE_GET_BLOCKS(n), CAFFE_CUDA_NUM_THREADS>>>(n, y);
+}
+template void caffe_gpu_twice<float>(const int n, float* y);
+template void caffe_gpu_twice<double>(const int n, double* y);
+}
+"""
+
+
+def test_a_function_on_device_memory_that_a_layer_calls(tmp_path):
+    """From code for the CPU, as layers that nobody ran without a GPU do."""
+    fork = shutil.copytree(FORK, tmp_path / "fork")
+    (fork / "src/caffe/layers/doubled_layer.cpp").write_text(DOUBLED)
+    (fork / "src/caffe/util/twice.cu").write_text(TWICE)
+    made = net(tmp_path, INPUT + layer("Doubled"), fork)
+    made.blobs["x"].data[...] = X
+    np.testing.assert_array_equal(made.forward()["y"], 2 * X)
+
+
 ROWS = {
     "Bend": ("bend_param { slope: 2 }", lambda x: x / (1 + 2 * abs(x)), lambda x: (1 + 2 * abs(x)) ** -2.0),
     "Wave": ("wave_param { frequency: 3 }", lambda x: np.sin(3 * x), lambda x: 3 * np.cos(3 * x)),
