@@ -8,6 +8,7 @@ __all__ = [
     "Run",
     "Solver",
     "__version__",
+    "compare",
     "load",
     "models",
     "list_runs",
@@ -30,6 +31,10 @@ def __getattr__(name: str) -> object:
         from . import run
 
         return getattr(run, name)
+    if name == "compare":
+        from .comparison.compare import compare
+
+        return compare
     if name == "new_project":
         from .scaffold.project import new_project
 

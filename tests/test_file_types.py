@@ -14,7 +14,7 @@ from caffelite import caffelite_pb2 as pb, file_types, prototxt, weights
 from caffelite.data import open_source, pictures
 from caffelite.data.transforms import read_mean
 from caffelite.errors import NOWHERE, CaffeliteError
-from caffelite.export.conversion import read_tensors
+from caffelite.export.tensor_files import read_tensors
 from caffelite.inspection.check import check
 from caffelite.training.checkpoint import snapshot
 

@@ -41,7 +41,7 @@ def test_a_value_fits_a_kind(value, kind, fits):
 # Modules that parse JSON themselves; whatever caffelite stored is read by `stored`.
 PARSES_JSON = {
     "stored.py": "files that caffelite stored",
-    "export/conversion.py": "the header of a user's file; damage is an error that names it",
+    "export/tensor_files.py": "the header of a user's file; damage is an error that names it",
     "data/objects.py": "annotations of a user, with their file named in errors",
     "data/annotation_files.py": "annotations of a user, with their file named in errors",
     "families/rcnn/roi_data.py": "annotations of a user; the layer refuses what is damaged",

@@ -50,16 +50,18 @@ ARROWS = {
     "drawn": LANGUAGE + "data",
     "training": LANGUAGE + "progress stored prototxt weights devices detection layers net fork parallel data",
     "inspection": LANGUAGE + "user_modules prototxt charts devices layers net fork parallel data training",
+    "proof": LANGUAGE + "layers devices net",
     "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE
     + "progress spreadsheet stored user_modules prototxt weights charts devices layers net fork parallel data training "
     "inspection",
-    "deploy": LANGUAGE + "prototxt detection layers net data",
+    "deploy": LANGUAGE + "prototxt detection layers net data proof",
     "report": LANGUAGE + "stored prototxt charts detection layers net data training",
     "visualize": LANGUAGE + "stored prototxt weights charts devices net deploy",
     "sweep": LANGUAGE + "spreadsheet stored prototxt charts layers parallel training inspection runs report",
-    "export": LANGUAGE + "layers net data",
-    "onnx_import": LANGUAGE + "layers devices net export",
+    "export": LANGUAGE + "layers net data proof",
+    "onnx_import": LANGUAGE + "layers devices net proof export",
+    "comparison": LANGUAGE + "prototxt weights devices layers net data zoo runs proof deploy report export onnx_import",
     "families": LANGUAGE + "prototxt weights devices detection layers net data",
     "extending": "errors devices layers data",
     "testing": LANGUAGE + "prototxt devices layers net",
@@ -70,7 +72,8 @@ ARROWS = {
     "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
     + "__version__ progress spreadsheet user_modules prototxt weights devices detection layers net fork parallel data "
-    "drawn training inspection zoo runs deploy report visualize sweep export onnx_import selftest scaffold serve",
+    "drawn training inspection zoo runs deploy report visualize sweep export onnx_import comparison selftest scaffold "
+    "serve",
     "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net fork data training inspection runs",
     "notebook": LANGUAGE + "progress net data training inspection runs",
     "api": LANGUAGE
@@ -104,7 +107,7 @@ EXTERNAL = {
     "tqdm": ("cli/logs.py", "progress.py"),
     "lmdb": ("data/",),
     "plyvel": ("data/",),
-    "cv2": ("data/",),
+    "cv2": ("data/", "comparison/opencv_program.py"),
     "mpi4py": ("parallel/",),
     "matplotlib": ("charts.py", "inspection/", "report/", "sweep/", "visualize/"),
     "optuna": ("sweep/",),
@@ -113,7 +116,7 @@ EXTERNAL = {
     "submitit": ("runs/queue/slurm.py",),
     "wandb": ("runs/tracking.py",),
     "onnx": ("export/",),
-    "onnxruntime": ("export/", "onnx_import/"),
+    "onnxruntime": ("export/", "proof/"),
     "starlette": ("serve/",),
     "uvicorn": ("serve/",),
     "jinja2": ("report/", "serve/"),

@@ -25,7 +25,7 @@ the same. Log lines go to standard error in Caffe's format; on a terminal a prog
 | exit status | meaning |
 | --- | --- |
 | 0 | done, or stopped by Ctrl-C after a snapshot |
-| 1 | `caffelite check` found mistakes, or with `-strict` lint; no trial of a sweep has a score |
+| 1 | `check` found mistakes, or with `-strict` lint; outputs differ in `compare`; no trial of a sweep has a score |
 | 2 | an error that the user can fix, reported on standard error |
 | 70 | an internal error: one line names the file with the full report, which a bug report needs |
 | 138 | stopped by SIGUSR1 (128 + 10) after a snapshot, as clusters request it before the time of a job is over |

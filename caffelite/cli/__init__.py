@@ -25,7 +25,18 @@ GROUPS = {
     "Train": ("new", "models", "train", "sweep", "queue", "control", "find_lr", "find_batch"),
     "Data": ("dataset", "convert_imageset", "compute_image_mean"),
     "Inspect": ("check", "summary", "draw", "schedule", "explain", "diff", "time", "plan"),
-    "Results": ("test", "deploy", "classify", "export", "runs", "plot", "visualize", "extract_features", "parse_log")
+    "Results": (
+        "test",
+        "deploy",
+        "classify",
+        "export",
+        "compare",
+        "runs",
+        "plot",
+        "visualize",
+        "extract_features",
+        "parse_log",
+    )
     + ("replay", "reproduce"),
     "Tools": ("serve", "upgrade", "import", "fork", "device_query", "alias"),
 }

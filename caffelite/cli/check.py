@@ -10,7 +10,8 @@ import click
 from .. import inputs
 from ..errors import UnknownType, quoted
 from ..file_names import SOLVER
-from . import named_files, options
+from ..zoo import named_files
+from . import options
 from .output import say
 
 

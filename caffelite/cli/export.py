@@ -100,7 +100,7 @@ def export(model, weights, out, to, check, shape, free_size, precision, data, sa
 def _converted(body: bytes, graph, precision: str, data, weights, samples: int, gpu) -> bytes:
     """The file in another precision; prints the accuracy before and after, where the data have labels."""
     from .. import caffelite_pb2 as pb, prototxt
-    from ..export import precision as lower
+    from ..export import onnx, precision as lower
     from ..report.collect import head
     from ..runs.open_net import load_weights, open_device, open_net
 
@@ -111,7 +111,9 @@ def _converted(body: bytes, graph, precision: str, data, weights, samples: int, 
         try:
             load_weights(validation, weights)
             judged = head(validation.graph)
-            batches = lower.batches(validation, graph, samples, judged.labels if judged else None)
+            batches = lower.batches(
+                validation, graph.inputs, onnx.pixel_transforms(graph), samples, judged.labels if judged else None
+            )
             calibrating, judging = lower.split(list(batches))
         finally:
             validation.graph.close()
@@ -129,16 +131,17 @@ def _write_tensors(graph: Any, net: Any, out: Path, to: str, check: bool) -> Non
     import numpy as np
 
     from ..export import torch_check, torch_module
+    from ..export.tensor_files import encode_safetensors
     from .upgrade import write
 
     text, tensors = torch_module.write_module(graph, torch_module.parameters(net), "net.safetensors")
-    body = torch_module.encode_safetensors(tensors)
+    body = encode_safetensors(tensors)
     if to == "torch":
         with reporting(f"make the folder {out}"):
             out.mkdir(parents=True, exist_ok=True)
         if not check:
             log.info("Not compared: -no_check")
-        elif (differences := torch_check.check(net, text, body)) is None:
+        elif (differences := torch_check.check(net, text, tensors)) is None:
             log.warning("Not compared with PyTorch, which is not installed")
         else:
             for name, difference in differences.items():

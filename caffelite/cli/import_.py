@@ -68,8 +68,8 @@ def _import_weights(
     source: Path, model: str, out: Path, pairs: tuple[str, ...], level: int | None, stage: tuple[str, ...], force: bool
 ) -> None:
     from .. import caffelite_pb2 as pb, prototxt, weights as caffemodels
-    from ..export.conversion import read_tensors
     from ..export.rounding import FLOOR, convert_explained
+    from ..export.tensor_files import read_tensors
     from ..layers.base import unknown_types
     from ..net import graph
     from .upgrade import write

@@ -20,7 +20,7 @@ from .. import roots, user_modules
 from ..errors import CaffeliteError, quoted, reporting
 from ..file_names import DEPLOY_NET, TRAIN_NET
 from ..runs.config import LARGEST, RunConfig
-from . import named_files
+from ..zoo import named_files
 from .output import say
 
 FIELDS = {each.name: each for each in dataclasses.fields(RunConfig)}
@@ -119,6 +119,10 @@ def field_option(field: str, name: str = "", **changes: Any) -> Callable:
     return click.option(each.metadata["option"], name or field, **{**attributes, **changes})
 
 
+def _named_solver(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    return named_files.solver(text)
+
+
 def _attributes(each: dataclasses.Field, hint: Any) -> dict[str, Any]:
     choices, least, repeated = each.metadata["choices"], each.metadata["least"], each.metadata["repeated"]
     attributes: dict[str, Any] = {"help": each.metadata["help"], "metavar": each.metadata["metavar"]}
@@ -138,7 +142,7 @@ def _attributes(each: dataclasses.Field, hint: Any) -> dict[str, Any]:
     elif kind is float:
         attributes["type"] = Duration() if attributes["metavar"] == "TIME" else FiniteRange(min=least)
     elif each.name == "solver":
-        attributes.update(type=click.Path(), callback=named_files.solver)
+        attributes.update(type=click.Path(), callback=_named_solver)
     elif attributes["metavar"] == "FILE":
         attributes["type"] = click.Path()
     elif typing.get_origin(hint) is tuple and not repeated:
@@ -473,9 +477,7 @@ def rare_collection() -> Iterator[None]:
 def net_or_solver(command: Callable) -> Callable:
     """-model FILE or -solver FILE."""
     what = "Instead of -model: a solver, for the net that it trains."
-    command = click.option("--solver", metavar="FILE", type=click.Path(), callback=named_files.solver, help=what)(
-        command
-    )
+    command = click.option("--solver", metavar="FILE", type=click.Path(), callback=_named_solver, help=what)(command)
     return _model(False, NET)(command)
 
 

@@ -3,16 +3,18 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data.order import Order
 from ..data.samples import TransformedSource, spread
-from ..errors import NOWHERE, CaffeliteError
+from ..errors import NOWHERE
 from ..layers.base.feeding import is_input
 from ..net import graph
 from ..net.net import Net
+from ..proof.differences import Differences
 from .convert import Converted
 from .preprocessing import Preparation
 
@@ -65,7 +67,9 @@ def prove(
     fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
     nodes = {node.layer_index: node for node in validation.graph.nodes}  # the net has a copy of the converted graph
     scores = {name: nodes[value.node.layer_index].tops[value.top] for name, value in converted.scores.items()}
-    tested, worst, most = 0, 0.0, 1e-30
+    remedy = "are the weights those of this net, and the data without NaN?"
+    differences = Differences(NEAR, "the deploy net", "the validated net", remedy)
+    tested = 0
     while tested < samples:
         start = source.position if source is not None else tested
         validation.forward(tested)
@@ -78,18 +82,11 @@ def prove(
         for name, value in scores.items():
             arrays = deploy.blobs[name], validation.shown(validation.data[value], value)
             mine, theirs = (validation.dev.download(array).astype(float) for array in arrays)
-            if not np.isfinite(theirs).all():
-                what = f'the validated net\'s "{name}" is not finite, {_named(source, start, ~np.isfinite(theirs))}'
-                raise CaffeliteError(what, remedy="are the weights those of this net, and the data without NaN?")
-            apart = np.abs(mine - theirs)
-            worst, most = float(np.maximum(worst, apart.max())), max(most, float(np.abs(theirs).max()))
-            if not worst <= NEAR * most:  # so that NaN is a difference
-                what = f'the deploy net differs from the validated one in "{name}", {_named(source, start, apart)}'
-                expected, found = f"at most {NEAR * most:.2g}", f"{worst:.6g}"
-                raise CaffeliteError(what, expected=expected, found=found, remedy=_remedy(validation, preparation))
+            named = partial(_named, source, start)
+            differences.add(name, mine, theirs, named, _remedy(validation, preparation))
         tested += many
         progress(many)
-    return Proof(tested, worst / most, preparation is not None)
+    return Proof(tested, max(differences.shares.values(), default=0.0), preparation is not None)
 
 
 def _remedy(validation: Net, preparation: Preparation | None) -> str | None:

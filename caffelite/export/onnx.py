@@ -12,7 +12,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.draws import key
 from ..data.transforms import Choice, Transform
-from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
+from ..errors import CaffeliteError, Locator, Mistakes
 from ..layers import REGISTRY
 from ..layers.base.exporting import EXAMPLES, OPERATORS
 from ..layers.base.feeding import Feeding, is_input
@@ -20,6 +20,8 @@ from ..layers.base.registry import import_beside_layers
 from ..net import graph as graphs
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
+from ..proof.onnx_runner import OnnxRunner
+from ..proof.runners import NetRunner, compare_outputs, outputs_of
 from .writer import Writer
 
 OPSET, IR = 17, 8  # of 2022: read by every onnxruntime since 1.12
@@ -87,7 +89,7 @@ def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = Mappi
     add_layers(writer, pixel_transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
-    outputs = [value for value in graph.outputs if not isinstance(value.node.layer, Feeding)]
+    outputs = outputs_of(graph)
     names = {value: _output_name(value, graph) for value in outputs}
     for value, name in names.items():  # a blob's name for what leaves the net
         writer.nodes.append(helper.make_node("Identity", [writer.names[value]], [name], name=f"output {name}"))
@@ -157,7 +159,7 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
     return entries
 
 
-def _drawn(value: Value, rng: np.random.Generator) -> np.ndarray:
+def drawn(value: Value, rng: np.random.Generator) -> np.ndarray:
     """Random values of an input: those that a layer which reads it needs, else normal."""
     for node, index in value.readers:
         if draw := EXAMPLES.get((node.layer.spec.type, index)):
@@ -176,43 +178,18 @@ class Checked:
 def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
     """Runs random inputs through both; the net gets its own by name, as a user feeds it. Errors: they differ by more
     than rounding; a number is not finite; onnxruntime is not installed."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise missing_extra("onnxruntime", "onnx", "the check of an export") from None
+    runner = OnnxRunner(body, "the check of an export")
     rng, transforms = np.random.default_rng(seed), pixel_transforms(net.graph)
-    model_inputs, fed = {}, {}
+    pixels, fed = {}, {}
     for name, value in net.graph.inputs.items():
         if name in transforms:
-            model_inputs[name], fed[name] = drawn_pixels(transforms[name], value.shape[0], rng)
+            pixels[name], fed[name] = drawn_pixels(transforms[name], value.shape[0], rng)
         else:
-            model_inputs[name] = fed[name] = _drawn(value, rng)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        body if isinstance(body, bytes) else str(body), options, providers=["CPUExecutionProvider"]
-    )
-    names = [output.name for output in session.get_outputs()]
-    theirs = dict(zip(names, session.run(names, model_inputs), strict=True))
-    net.set_inputs(**fed)
-    net.forward(0)
-    outputs = {_output_name(value, net.graph): value for value in net.graph.outputs}
-    differences = {}
-    for name in names:
-        mine = net.dev.download(net.data[outputs[name]]).astype(float)
-        if not np.isfinite(mine).all():
-            raise CaffeliteError(
-                f'the net\'s own "{name}" of random inputs is not finite',
-                remedy="give trained weights, or use -no_check",
-            )
-        if mine.shape != theirs[name].shape:
-            what = f'onnxruntime gets another shape for "{name}"'
-            raise CaffeliteError(what, expected=list(mine.shape), found=list(theirs[name].shape))
-        differences[name] = float(np.abs(mine - theirs[name]).max() / max(np.abs(mine).max(), 1e-30))
-        if not differences[name] <= NEAR:  # so that NaN is a difference
-            what = f'onnxruntime gets other numbers for "{name}"'
-            raise CaffeliteError(what, expected=f"within {NEAR:g}", found=f"{differences[name]:.3g}")
-    return Checked(differences, onnxruntime.__version__)
+            pixels[name] = fed[name] = drawn(value, rng)
+    names = {_output_name(value, net.graph): value.name for value in outputs_of(net.graph)}
+    remedy = "give trained weights, or use -no_check"
+    shares = compare_outputs(runner, NetRunner(lambda shapes: net, names), [(pixels, fed)], NEAR, remedy)
+    return Checked(shares, runner.version)
 
 
 STEP = (64, 128)  # more rows and columns: what halves an image up to six times still fits
@@ -291,6 +268,15 @@ def write_pixels(w: Writer, name: str, transform: Transform) -> str:
             raise CaffeliteError(f'input "{name}": the size of its mean_file is fixed', remedy="use mean_value")
         x = w.add("Sub", [x, w.array(f"{name} mean", mean)])
     return w.add("Mul", [x, w.scalar(float(transform.scale))]) if transform.scale != 1 else x
+
+
+def to_pixels(transform: Transform, values: np.ndarray) -> np.ndarray:
+    """The pixels, as the exported graph takes them, of values of a net's input."""
+    pixels = values / np.float32(transform.scale)
+    if transform.mean is not None:
+        top, left = np.maximum(np.array(transform.mean.shape[1:]) - values.shape[2:], 0) // 2
+        pixels = pixels + transform.mean[:, top : top + values.shape[2], left : left + values.shape[3]]
+    return np.ascontiguousarray(pixels, np.float32)
 
 
 def drawn_pixels(transform: Transform, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from ..errors import CaffeliteError
 from ..layers.batch_norm import BatchNorm
 from ..layers.convolution import Kernels
 from ..net.nodes import Node
+from .onnx_nodes import attributes_of
 from .writer import import_onnx
 
 # What each input after the first is, of operators whose weights a layer can take
@@ -111,9 +112,9 @@ def _constants(onnx: Any, graph: Any) -> tuple[dict[str, np.ndarray], dict[str, 
         raise Unreadable("sparse tensors")
     for node in graph.node:
         names = [_text(name) for name in (*node.input, *node.output, node.name)]
-        attributes = _attributes(onnx, node)
+        attributes = attributes_of(onnx, node)
         if node.op_type == "Constant" and isinstance(attributes.get("value"), np.ndarray):
-            constants[names[0]] = attributes["value"]
+            constants[names[0]] = _plain(attributes["value"])
         elif node.op_type in COPIES and names and names[0] in constants:
             values = constants[names[0]]
             if node.op_type == "Transpose":
@@ -124,21 +125,11 @@ def _constants(onnx: Any, graph: Any) -> tuple[dict[str, np.ndarray], dict[str, 
 
 
 def _values(onnx: Any, tensor: Any) -> np.ndarray:
-    values = onnx.numpy_helper.to_array(tensor)
+    return _plain(onnx.numpy_helper.to_array(tensor))
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32) if values.dtype.kind == "f" else values
-
-
-def _attributes(onnx: Any, node: Any) -> dict[str, Any]:
-    """The attributes of a node; tensors as arrays, text as str."""
-    attributes = {}
-    for attribute in node.attribute:
-        value = onnx.helper.get_attribute_value(attribute)
-        if isinstance(value, onnx.TensorProto):
-            value = _values(onnx, value)
-        elif isinstance(value, bytes):
-            value = value.decode(errors="replace")
-        attributes[_text(attribute.name)] = value
-    return attributes
 
 
 def _read_node(
@@ -153,7 +144,7 @@ def _read_node(
     if unknown := [name for name in names if name not in constants]:
         raise Unreadable(f'weights that are computed, "{unknown[0]}"')
     module = _module(node, [origins.get(name, name) for name in names])
-    attributes = _attributes(onnx, node)
+    attributes = attributes_of(onnx, node)
     values = dict(zip(kinds, (constants[name] for name in names), strict=False))
     for kind, array in _applied(node.op_type, attributes, values).items():
         tensors[f"{module}.{kind}"] = array

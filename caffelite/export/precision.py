@@ -1,16 +1,19 @@
 """ONNX files in float16 or int8, by onnxruntime's converters, and their accuracy on the data of a net."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ..data.transforms import Transform
 from ..errors import CaffeliteError, missing_extra
-from ..net.graph import Graph, Value
+from ..net.graph import Value
 from ..net.net import Net
-from .onnx import pixel_transforms
+from ..proof.accuracy import Accuracy
+from ..proof.onnx_runner import OnnxRunner
+from .onnx import to_pixels
 from .writer import import_onnx
 
 CALIBRATED = 0.25  # of the samples; the accuracy is that of the others
@@ -26,50 +29,36 @@ class Batch:
     labels: np.ndarray | None
 
 
-def batches(validation: Net, graph: Graph, samples: int, labels: Value | None) -> Iterator[Batch]:
+def batches(
+    validation: Net, names: Collection[str], transforms: Mapping[str, Transform], samples: int, labels: Value | None
+) -> Iterator[Batch]:
     """Batches of the test data until there are so many samples. validation: a TEST net on its data that keeps its
-    blobs; graph: the deploy net's; labels: of the samples. Errors: an input of the deploy net is no blob of
-    the data layers."""
+    blobs; names: the deploy net's inputs, with the ``transforms`` of those that the file takes as pixels; labels: of
+    the samples. Errors: an input of the deploy net is no blob of the data layers."""
     feeds = {value.name: value for node in validation.graph.feeds for value in node.tops}
-    if missing := [name for name in graph.inputs if name not in feeds]:
-        expected = ", ".join(graph.inputs)
+    if missing := [name for name in names if name not in feeds]:
         what = f'the net of -data has no data in "{missing[0]}"'
-        raise CaffeliteError(what, expected=f"data layers that make {expected}", found=", ".join(feeds))
-    transforms, done = pixel_transforms(graph), 0
+        expected = f"data layers that make {', '.join(names)}"
+        raise CaffeliteError(what, expected=expected, found=", ".join(feeds))
+    done = 0
     while done < samples:
         validation.forward(done)
         inputs = {}
-        for name in graph.inputs:
+        for name in names:
             values = validation.dev.download(validation.data[feeds[name]]).astype(np.float32)
-            if transform := transforms.get(name):  # back to the pixels that the file takes
-                values = values / np.float32(transform.scale)
-                if transform.mean is not None:
-                    top, left = np.maximum(np.array(transform.mean.shape[1:]) - values.shape[2:], 0) // 2
-                    values = values + transform.mean[:, top : top + values.shape[2], left : left + values.shape[3]]
-            inputs[name] = np.ascontiguousarray(values)
+            inputs[name] = to_pixels(transforms[name], values) if name in transforms else values
         known = validation.dev.download(validation.data[labels]).astype(int) if labels else None
-        count = len(next(iter(inputs.values())))
         yield Batch(inputs, known)
-        done += count
+        done += len(next(iter(inputs.values())))
 
 
 def accuracy(body: bytes, data: list[Batch]) -> float | None:
     """The share of labels that are the class of the greatest score of the only output; None where there are no labels,
     or the output is not of classes."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(body, providers=["CPUExecutionProvider"])
-    right = total = 0
+    runner, judged = OnnxRunner(body, "the accuracy"), Accuracy()
     for batch in data:
-        scores = session.run(None, batch.inputs)
-        if len(scores) != 1 or batch.labels is None or scores[0].ndim < 2:
-            return None
-        best = scores[0].argmax(1)
-        if best.size != batch.labels.size:
-            return None
-        right += int((best.ravel() == batch.labels.ravel()).sum())
-        total += best.size
-    return right / total if total else None
+        judged.add(runner.outputs(batch.inputs), batch.labels)
+    return judged.share
 
 
 def half(body: bytes) -> bytes:

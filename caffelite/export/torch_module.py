@@ -1,9 +1,7 @@
 """Writes a deploy net as a Python file with an nn.Module, one line for each layer, and its weights as tensors."""
 
-import json
 import math
 import re
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +13,9 @@ from ..errors import CaffeliteError, Mistakes
 from ..layers.base.feeding import Feeding
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
-
-Tensors = dict[str, np.ndarray]
+from ..proof.runners import outputs_of
+from .free_names import free_name
+from .tensor_files import Tensors
 
 
 @dataclass
@@ -417,7 +416,7 @@ def write_module(graph: Graph, params: Mapping[str, list[np.ndarray]], weights: 
     if mistakes:
         raise mistakes[0] if len(mistakes) == 1 else Mistakes(mistakes)
     inputs = [values[value] for node in graph.feeds for value in node.tops]
-    outputs = [values[value] for value in graph.outputs if not isinstance(value.node.layer, Feeding)]
+    outputs = [values[value] for value in outputs_of(graph)]
     title = re.sub(r"[^\w .-]+", "_", graph.name or "net")
     text = HEAD.format(
         title=title,
@@ -441,25 +440,4 @@ class _Names:
 
         plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "x"
         plain = f"_{plain}" if plain[0].isdigit() or keyword.iskeyword(plain) else plain
-        number, free = 1, plain
-        while free in self.taken:
-            number += 1
-            free = f"{plain}_{number}"
-        self.taken.add(free)
-        return free
-
-
-def encode_safetensors(tensors: Tensors) -> bytes:
-    """The bytes of a .safetensors file of float32 and int64 tensors."""
-    header, position, kinds = {}, 0, {"f": "F32", "i": "I64"}
-    for name, array in tensors.items():
-        end = position + array.nbytes
-        header[name] = {
-            "dtype": kinds[array.dtype.kind],
-            "shape": list(array.shape),
-            "data_offsets": [position, end],
-        }
-        position = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + b"".join(np.ascontiguousarray(a).tobytes() for a in tensors.values())
+        return free_name(plain, self.taken)

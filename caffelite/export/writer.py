@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,9 @@ def import_onnx(use: str = "export") -> ModuleType:
     except ImportError:
         raise missing_extra("onnx", "onnx", use) from None
     return onnx
+
+
+Step = Callable[["Writer", list[str], list[str]], tuple[list[str], list[str]]]
 
 
 class Writer:
@@ -61,6 +64,21 @@ class Writer:
             )
         )
         return names
+
+    def scan(self, states: Sequence[str], rows: Sequence[str], step: Step) -> list[str]:
+        """Runs ``step`` along the first axis of ``rows``; the last states, and what each step returns, as rows.
+
+        step(writer, names of states, names of rows): writes one step; returns the next states, and its results."""
+        inner = Writer(self.graph, self.params)
+        inner._layer = f"{self._layer}/step"
+        names = [f"{inner._layer} {i}" for i in range(len(states) + len(rows))]
+        after, results = step(inner, names[: len(states)], names[len(states) :])
+        helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
+        ends = [[helper.make_tensor_value_info(n, kind, None) for n in each] for each in (names, [*after, *results])]
+        constants = [self.onnx.numpy_helper.from_array(array, name) for name, array in inner.constants.items()]
+        body = helper.make_graph(inner.nodes, inner._layer, *ends, constants)
+        count = len(after) + len(results)
+        return self.add_many("Scan", [*states, *rows], count, body=body, num_scan_inputs=len(rows))
 
     def constant(self, node: Node, index: int, array: np.ndarray) -> str:
         """A parameter of a layer; one that layers share is stored once."""

@@ -6,14 +6,18 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from . import onnx_recurrent
+from .argmax import ArgMax
 from .base.exporting import ALL, OPERATORS, Node, Operator, Writer, layer_of, operator
 from .batch_norm import BatchNorm
 from .concat_slice import Joint
 from .convolution import Kernels
 from .inner_product import NormalizedInnerProduct
-from .lrn_mvn import LRN
+from .lrn_mvn import LRN, MVN
 from .normalize import Normalize, UnitNorm
 from .pooling import Pooling
+
+__all__ = ["onnx_recurrent"]  # which registers operators too
 
 
 @operator("Convolution", "Deconvolution")
@@ -44,7 +48,7 @@ def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
     layer = node.layer
     axis = layer.axis(layer.p.axis, len(node.bottoms[0].shape))
     if axis != 1:
-        raise w.cannot(node, f"axis {axis}")
+        return [_product_of_rows(w, node, x, params, axis)]
     flat = x[0] if len(node.bottoms[0].shape) == 2 else w.add("Flatten", x[:1], axis=1)
     if isinstance(layer, NormalizedInnerProduct):
         params = [layer.unit_rows(params[0]), *params[1:]]
@@ -52,6 +56,17 @@ def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
     if len(x) > 2 and not layer.p.bias_term:
         inputs = inputs[:1]
     return [w.add("Gemm", [flat, *inputs], transB=int(not node.layer.p.transpose))]
+
+
+def _product_of_rows(w: Writer, node: Node, x: list[str], params: list[np.ndarray], axis: int) -> str:
+    """An inner product of what follows an axis other than the first."""
+    if len(x) > 1 or not axis or isinstance(node.layer, NormalizedInnerProduct):
+        raise w.cannot(node, f"axis {axis}")
+    last = axis == len(node.bottoms[0].shape) - 1
+    rows = x[0] if last else w.add("Reshape", [x[0], w.numbers([0] * axis + [-1])])
+    weight = params[0] if node.layer.p.transpose else params[0].T
+    y = w.add("MatMul", [rows, w.array(f"{node.layer.name} of rows", weight)])
+    return w.add("Add", [y, w.constant(node, 1, params[1])]) if len(params) > 1 else y
 
 
 @operator("Pooling")
@@ -378,3 +393,46 @@ def reduction(w: Writer, node: Node, x: list[str], _) -> list[str]:
 def embed(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
     rows = w.add("Gather", [w.constant(node, 0, params[0]), w.add("Cast", x, to=7)], axis=0)
     return [w.add("Add", [rows, w.constant(node, 1, params[1])]) if node.layer.p.bias_term else rows]
+
+
+@operator("Tile")
+def tile(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    rank = len(node.bottoms[0].shape)
+    axis = node.layer.axis(node.layer.p.axis, rank)
+    return [w.add("Tile", [x[0], w.numbers([node.layer.p.tiles if i == axis else 1 for i in range(rank)])])]
+
+
+@operator("Axpy")
+def axpy(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    ones = [1] * (len(node.bottoms[1].shape) - 2)
+    factor = w.add("Reshape", [x[0], w.numbers([0, 0, *ones])])
+    return [w.add("Add", [w.add("Mul", [factor, x[1]]), x[2]])]
+
+
+@operator("ArgMax")
+def argmax(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    layer = layer_of(node, ArgMax)
+    if layer.p.top_k > 1:
+        raise w.cannot(node, "top_k above 1, of which equal numbers have another order,")
+    rank, along = len(node.bottoms[0].shape), layer.p.HasField("axis")
+    axis = layer.axis(layer.p.axis, rank) if along else 1
+    values = x[0] if along else w.add("Flatten", x, axis=1)
+    if along and layer.p.out_max_val:
+        return [w.add("ReduceMax", [values], axes=[axis], keepdims=1)]
+    places = w.add("Cast", [w.add("ArgMax", [values], axis=axis, keepdims=1, select_last_index=1)], to=1)
+    if along:
+        return [places]
+    tops = [places, *([w.add("ReduceMax", [values], axes=[1], keepdims=1)] if layer.p.out_max_val else [])]
+    joined = w.add("Concat", tops, axis=1) if len(tops) > 1 else places
+    return [w.add("Reshape", [joined, w.numbers([0, *node.tops[0].shape[1:]])])]
+
+
+@operator("MVN")
+def mvn(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    layer = layer_of(node, MVN)
+    axes = list(range(1 if layer.p.across_channels else 2, len(node.bottoms[0].shape)))
+    apart = w.add("Sub", [x[0], w.add("ReduceMean", x, axes=axes, keepdims=1)])
+    if not layer.divides:
+        return [apart]
+    variance = w.add("ReduceMean", [w.add("Mul", [apart, apart])], axes=axes, keepdims=1)
+    return [w.add("Div", [apart, w.add("Add", [w.add("Sqrt", [variance]), w.scalar(layer.p.eps)])])]

@@ -100,11 +100,23 @@ def detections(w: Writer, stays: str, scores: str, boxes: str, labels: Sequence[
     label = w.add("Gather", [w.array(f"labels {labels}", np.array(labels, np.float32)), column(w, places, 1)], axis=0)
     score = w.add("GatherND", [scores, places])
     columns = [floats(w, image), *(w.add("Unsqueeze", [x, w.numbers([1])]) for x in (label, score))]
-    rows = w.add("Concat", [*columns, w.add("GatherND", [boxes, places])], axis=1)
+    return rows_or(w, w.add("Concat", [*columns, w.add("GatherND", [boxes, places])], axis=1), otherwise)
+
+
+def rows_or(w: Writer, rows: str, otherwise: str) -> str:
+    """The top (1, 1, D, 7) of these rows (D, 7); where there are none, of the others (F, 7)."""
     none = w.add("Equal", [w.add("Shape", [rows], start=0, end=1), w.numbers([0])])
     count = w.add("Where", [none, w.add("Shape", [otherwise], start=0, end=1), w.numbers([0])])
     rest = w.add("Slice", [otherwise, w.numbers([0]), count, w.numbers([0])])
     return w.add("Unsqueeze", [w.add("Concat", [rows, rest], axis=0), w.numbers([0, 1])])
+
+
+def nothing(w: Writer, values: str) -> str:
+    """A row (image, -1, …) for each image of values (N, …)."""
+    images = w.add("Shape", [values], start=0, end=1)
+    ones = w.add("Expand", [w.scalar(1), w.add("Concat", [images, w.numbers([1])], axis=0)])
+    numbers = w.add("Sub", [w.add("CumSum", [ones, w.numbers([0])]), w.scalar(1)])
+    return w.add("Concat", [numbers, *[w.add("Neg", [ones])] * 6], axis=1)
 
 
 def column(w: Writer, table: str, index: int) -> str:

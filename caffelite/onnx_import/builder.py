@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, printable
+from ..export.free_names import free_name
 from .reader import Operator
 from .trace import Traced
 
@@ -138,12 +139,7 @@ class Builder:
         self.names = {tensor: name if each == blob else each for tensor, each in self.names.items()}
 
     def _unique(self, name: str) -> str:
-        number, free = 1, name
-        while free in self._taken:
-            number += 1
-            free = f"{name}_{number}"
-        self._taken.add(free)
-        return free
+        return free_name(name, self._taken)
 
 
 def _plain(name: str) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from .builder import Builder, Unsupported, translates
 from .images import weights
 from .reader import Operator
+from .shapes import permuted
 
 
 @translates("Gemm")
@@ -43,16 +44,22 @@ def _of_blobs(b: Builder, op: Operator) -> str:
 
 @translates("MatMul", "Linear")
 def matmul(b: Builder, op: Operator) -> list[str]:
-    weight, rank = b.constant(op, 1), len(b.shape(op.inputs[0]))
-    if weight is not None and weight.ndim == 2 and op.inputs[0] in b.names:
+    left, right = b.constant(op, 0), b.constant(op, 1)
+    if left is None and right is None:
+        return [b.add("MatMul", [b.x(op), b.x(op, 1)])]
+    place = 1 if left is None else 0
+    weight, rank = (right if left is None else left), len(b.shape(op.inputs[1 - place]))
+    if weight is None or weight.ndim < 2 or weight.ndim > max(rank, 2) or weight.size != np.prod(weight.shape[-2:]):
+        raise Unsupported(op, "a product with a constant of several matrices", "a product with one matrix")
+    weight = weight.reshape(weight.shape[-2:])
+    if left is None:
         bias = b.constant(op, 2)
-        bias = None if bias is None else bias.reshape(-1)
-        return [_linear(b, b.x(op), weight.T, bias, rank - 1)]
-    if weight is not None or op.inputs[0] not in b.names:
-        raise Unsupported(
-            op, "a product with a constant of several matrices", "a product with one matrix, on the right"
-        )
-    return [b.add("MatMul", [b.x(op), b.x(op, 1)])]
+        return [_linear(b, b.x(op), weight.T, None if bias is None else bias.reshape(-1), rank - 1)]
+    if rank < 3 or b.traced.batch_axis.get(op.inputs[1]) == rank - 2:
+        raise Unsupported(op, "a product that sums over samples", "multiply from the right")
+    swapped = [*range(rank - 2), rank - 1, rank - 2]
+    y = _linear(b, permuted(b, b.x(op, 1), swapped, "columns"), weight, None, rank - 1)
+    return [permuted(b, y, swapped, "rows")]
 
 
 @translates("BatchNormalization")

@@ -5,7 +5,8 @@ Format: onnx.ai/onnx/repo-docs/IR.html.
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from .. import inputs, roots
 from ..errors import CaffeliteError, reporting
+from ..export.onnx_nodes import attributes_of
 from ..export.writer import import_onnx
 
 OPSETS = range(7, 27)
@@ -62,16 +64,35 @@ def is_onnx(data: bytes) -> bool:
 def read(path: Path, data: bytes) -> Model:
     """The graph of an ONNX file with these bytes. Errors: CaffeliteError where it is damaged, or is no such file, or
     reads values from files outside of its folder."""
-    from google.protobuf.message import DecodeError
-
     onnx = import_onnx("reading ONNX files")
-    try:
-        proto = onnx.ModelProto.FromString(data)
-        if not proto.graph.node:
-            raise ValueError("no graph")
-        _load_values(onnx, proto, path)
+    with _damaged(onnx, path):
+        proto = _parsed(onnx, path, data)
         _check(onnx, proto)
         return _model(onnx, proto, path)
+
+
+def parse(path: Path, data: bytes) -> Any:
+    """The message of an ONNX file with these bytes, with all values in it. Errors: as for `read`, but for operators
+    that are no standard ones."""
+    onnx = import_onnx("reading ONNX files")
+    with _damaged(onnx, path):
+        return _parsed(onnx, path, data)
+
+
+def _parsed(onnx: Any, path: Path, data: bytes) -> Any:
+    proto = onnx.ModelProto.FromString(data)
+    if not proto.graph.node:
+        raise ValueError("no graph")
+    _load_values(onnx, proto, path)
+    return proto
+
+
+@contextmanager
+def _damaged(onnx: Any, path: Path) -> Iterator[None]:
+    from google.protobuf.message import DecodeError
+
+    try:
+        yield
     except CaffeliteError:
         raise
     except (DecodeError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError, *_DAMAGE) as error:
@@ -99,7 +120,7 @@ def _model(onnx: Any, proto: Any, path: Path) -> Model:
         raise CaffeliteError(f"{path} is of another version of ONNX", expected=expected, found=opset, remedy=remedy)
     if len(graph.sparse_initializer):
         raise CaffeliteError(f"{path} has sparse tensors", remedy="export dense weights")
-    constants = {tensor.name: _array(onnx, tensor) for tensor in graph.initializer}
+    constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
     operators = []
     for node in graph.node:
         if any(len(attribute.graphs) or attribute.HasField("g") for attribute in node.attribute):
@@ -107,7 +128,7 @@ def _model(onnx: Any, proto: Any, path: Path) -> Model:
             raise CaffeliteError(
                 what, remedy="export the net for one fixed shape, by tracing, so that no branch is left"
             )
-        attributes = _attributes(onnx, node)
+        attributes = attributes_of(onnx, node)
         if node.op_type == "Constant":
             constants[node.output[0]] = _constant(attributes, node)
         else:
@@ -128,22 +149,6 @@ def _constant(attributes: Mapping[str, Any], node: Any) -> np.ndarray:
             f'the Constant "{node.name}" holds no numbers', expected="value, value_ints or value_floats"
         )
     return np.asarray(value)
-
-
-def _array(onnx: Any, tensor: Any) -> np.ndarray:
-    return onnx.numpy_helper.to_array(tensor)
-
-
-def _attributes(onnx: Any, node: Any) -> dict[str, Any]:
-    attributes = {}
-    for attribute in node.attribute:
-        value = onnx.helper.get_attribute_value(attribute)
-        if isinstance(value, onnx.TensorProto):
-            value = _array(onnx, value)
-        elif isinstance(value, bytes):
-            value = value.decode(errors="replace")
-        attributes[attribute.name] = list(value) if type(value).__name__.startswith("Repeated") else value
-    return attributes
 
 
 def _dims(onnx: Any, value: Any) -> tuple[int | None, ...]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CaffeliteError, missing_extra
+from ..errors import CaffeliteError
 from ..export.writer import import_onnx
+from ..proof.onnx_runner import OnnxRunner, refused
 from .reader import Model, Operator
 
 BATCH = 2
@@ -31,41 +32,6 @@ class Traced:
     batch_axis: dict[str, int | None]
     inputs: dict[str, tuple[int, ...]]
     open_batch: bool
-
-
-def session(proto: Any) -> Any:
-    """An onnxruntime session on the CPU. Errors: CaffeliteError where onnxruntime cannot run the net or is missing."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise missing_extra("onnxruntime", "onnx", "importing a graph") from None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1 if proto.ByteSize() < 1 << 20 else 0
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    with _refused("onnxruntime refuses the net"):
-        return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
-class _refused:
-    """Reports what onnxruntime raises, of which it has no base class."""
-
-    def __init__(self, what: str):
-        self.what = what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, (Exception,)) and not isinstance(error, CaffeliteError):
-            text = " ".join(str(error).split())[:300]
-            remedy = "check the file with onnx.checker.check_model, and export it again"
-            raise CaffeliteError(self.what, found=text or type(error).__name__, remedy=remedy) from None
-
-
-def run(opened: Any, fed: Mapping[str, np.ndarray], names: list[str]) -> list[np.ndarray]:
-    """The values of some outputs. Errors: CaffeliteError where onnxruntime fails."""
-    with _refused("onnxruntime cannot run the net"):
-        return opened.run(names, dict(fed))
 
 
 def draw(shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, np.dtype], seed: int) -> dict[str, np.ndarray]:
@@ -144,22 +110,24 @@ def _run_all(model: Model, proto: Any, shapes: Mapping[str, tuple[int, ...]]) ->
             for dim, size in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
                 dim.dim_value = size
     _check_sizes(sized)
-    opened = session(sized)
-    names = [output.name for output in opened.get_outputs()]
-    values = run(opened, draw(shapes, input_kinds(model), 0), names)
-    return dict(zip(names, values, strict=True))
+    return plain_runner(sized).outputs(draw(shapes, input_kinds(model), 0))
 
 
 def _check_sizes(proto: Any) -> None:
     """Errors: a tensor that is larger than any net needs, which a damaged file may ask for."""
     onnx = import_onnx("reading ONNX files")
-    with _refused("the shapes of the net contradict each other"):
+    with refused("the shapes of the net contradict each other"):
         inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     for value in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
         dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if math.prod(dims) > MOST_VALUES:
             found = "×".join(map(str, dims))
             raise CaffeliteError(f'"{value.name}" is too large', expected=f"at most {MOST_VALUES} numbers", found=found)
+
+
+def plain_runner(proto: Any) -> OnnxRunner:
+    """The net in onnxruntime, each operator as it is."""
+    return OnnxRunner(proto.SerializeToString(), "importing a graph", optimized=False)
 
 
 def _with_all_outputs(model: Model) -> Any:

@@ -42,6 +42,7 @@ REMEDIES = {
     "GRU": "use an LSTM",
     "RNN": "use an LSTM",
     "NonMaxSuppression": "export the net without what follows its scores and boxes",
+    "MaxUnpool": "use nn.Upsample or nn.ConvTranspose2d, or keep such a net as a prototxt",
     "TopK": "export the net without what follows its scores",
     "ArgMax": "export the scores, without ArgMax",
     "If": "export by tracing, for one shape, so that no branch is left",

@@ -15,7 +15,8 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb, prototxt, weights
 from caffelite.errors import CaffeliteError
-from caffelite.export.conversion import SortedTensors, _by_numbers, _resnet_name, convert, read_tensors
+from caffelite.export.conversion import _resnet_name, convert
+from caffelite.export.tensor_files import SortedTensors, _by_numbers, read_tensors
 from caffelite.net import graph
 from caffelite.zoo import catalog
 

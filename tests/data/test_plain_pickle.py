@@ -10,7 +10,7 @@ import pytest
 from caffelite.data import cifar
 from caffelite.data.plain_pickle import PlainUnpickler
 from caffelite.errors import CaffeliteError
-from caffelite.export.conversion import read_tensors
+from caffelite.export.tensor_files import read_tensors
 
 HEAD = b"\x80\x02"
 ARRAY = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"  # an array before its state

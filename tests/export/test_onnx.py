@@ -93,6 +93,15 @@ LAYERS = {
     "sums of sizes": 'type: "Reduction" reduction_param { axis: -1 operation: ASUM }',
     "sums of squares": 'type: "Reduction" reduction_param { axis: 1 operation: SUMSQ }',
     "means": 'type: "Reduction" reduction_param { axis: 2 operation: MEAN }',
+    "rows": 'type: "InnerProduct" inner_product_param { num_output: 3 axis: -1 %s }',
+    "rows of images": 'type: "InnerProduct" inner_product_param { num_output: 3 axis: 2 transpose: true %s }',
+    "tiles": 'type: "Tile" tile_param { axis: 2 tiles: 3 }',
+    "best classes": 'type: "ArgMax" argmax_param { axis: 1 }',
+    "best scores": 'type: "ArgMax" argmax_param { axis: 1 out_max_val: true }',
+    "best of all": 'type: "ArgMax" argmax_param { out_max_val: true }',
+    "moments": 'type: "MVN"',
+    "moments of images": 'type: "MVN" mvn_param { across_channels: true eps: 0.1 }',
+    "means taken off": 'type: "MVN" mvn_param { normalize_variance: false }',
     "permute": 'type: "Permute" permute_param { order: 0 order: 2 order: 3 order: 1 }',
 }
 MANY = {
@@ -195,7 +204,9 @@ def test_numbers_that_are_not_finite_are_found_out(seed):
     array = onnx_package.numpy_helper.to_array(weights).copy()
     array[0] = np.nan
     weights.CopyFrom(onnx_package.numpy_helper.from_array(array, weights.name))
-    message = 'onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
+    message = (
+        'onnxruntime gets other numbers for "y" than the net; expected at most 0.0001 of the greatest value, found nan'
+    )
     with pytest.raises(CaffeliteError, match=message):
         onnx.check(net, model.SerializeToString(), seed)
 

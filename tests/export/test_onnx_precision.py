@@ -89,7 +89,8 @@ def test_batches_are_the_pixels_and_labels_of_the_data(tmp_path):
     read = prototxt.read_net(with_data(tmp_path))
     with closing(open_net(read, devices.open_device(), pb.TEST, keep=True)) as validation:
         load_weights(validation, [str(trained.find("digits").folder / "digits.caffemodel")])
-        data = list(precision.batches(validation, plain, 8, head(validation.graph).labels))
+        labels = head(validation.graph).labels
+        data = list(precision.batches(validation, plain.inputs, onnx.pixel_transforms(plain), 8, labels))
     assert len(data) == 2 and [batch.labels.tolist() for batch in data] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     pixels = data[0].inputs["data"]
     transform = onnx.pixel_transforms(plain).get("data")
@@ -103,7 +104,7 @@ def test_data_of_another_net(tmp_path):
     read = prototxt.read_net(with_data(tmp_path, "other"))
     with closing(open_net(read, devices.open_device(), pb.TEST, keep=True)) as validation:
         with pytest.raises(CaffeliteError, match='the net of -data has no data in "data"'):
-            next(precision.batches(validation, plain, 8, None))
+            next(precision.batches(validation, plain.inputs, {}, 8, None))
 
 
 def test_command(tmp_path, caplog):

@@ -140,6 +140,8 @@ CASES = {
         {"w": weights(7, 5), "b": weights(5)},
         ["InnerProduct"],
     ),
+    "matrix on the left": ([node("MatMul", "w", "x")], {"w": weights(5, 9)}, ["Permute", "InnerProduct", "Permute"]),
+    "one of one": ([node("MatMul", "x", "w")], {"w": weights(1, 1, 7, 5)}, ["InnerProduct"]),
     "concat": ([node("Relu", "x", to="a"), node("Concat", "x", "a", axis=1)], {}, ["ReLU", "Concat"]),
     "token": (
         [node("Concat", "t", "x", axis=1)],

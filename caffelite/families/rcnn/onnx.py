@@ -5,10 +5,13 @@ import numpy as np
 from ...detection.boxes import CENTER_SIZE
 from ...layers import onnx_boxes as shared
 from ...layers.base.exporting import EXAMPLES, Node, Writer, layer_of, operator
+from . import onnx_regions
 from .anchor_target import shifted_anchors
 from .proposal import Proposal
 from .roi_detection_output import RoIDetectionOutput
 from .roi_pooling import RegionPooled
+
+__all__ = ["onnx_regions"]  # which registers operators too
 
 
 @operator("ROIPooling")

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from ...layers.base.exporting import Node, Writer, operator
+from ...layers.base.exporting import Node, Writer, layer_of, operator
+from .group_norm import GroupNorm
 
 
 @operator("GRN")
@@ -46,3 +47,18 @@ def gelu(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
 @operator("MatMul")
 def matmul(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
     return [w.add("MatMul", x)]
+
+
+@operator("Mul")
+def mul(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    return [w.add("Mul", [*x, *(w.constant(node, i, array) for i, array in enumerate(params))])]
+
+
+@operator("GroupNorm")
+def group_norm(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
+    layer = layer_of(node, GroupNorm)
+    groups = layer.p.group_num
+    ones, zeros = (w.array(f"{groups} of {n}", np.full(groups, n, np.float32)) for n in (1, 0))
+    rows = w.add("Reshape", [x[0], w.numbers([0, groups, -1])])
+    normal = w.add("InstanceNormalization", [rows, ones, zeros], epsilon=layer.p.eps)
+    return [w.add("Reshape", [normal, w.add("Shape", x)])]

@@ -35,7 +35,7 @@ def detection_output(w: Writer, node: Node, x: list[str], _) -> list[str]:
         stays = shared.limited(w, stays, values_of_image, w.numbers([layer.p.keep_top_k]))
     stays = w.add("Reshape", [stays, w.numbers([-1, count, most])])
     corners = w.add("Reshape", [rows, w.numbers([-1, count, most, 4])])
-    return [shared.detections(w, stays, values, corners, labels, _nothing(w, values))]
+    return [shared.detections(w, stays, values, corners, labels, shared.nothing(w, values))]
 
 
 def _decoded(w: Writer, layer: DetectionOutput, x: list[str]) -> str:
@@ -70,11 +70,3 @@ def _scores(w: Writer, layer: DetectionOutput, x: list[str]) -> str:
         low = w.add("Less", [of_object, w.scalar(layer.p.objectness_score)])
         scores = w.add("Where", [low, background, scores])
     return w.add("Gather", [w.add("Transpose", [scores], perm=[0, 2, 1]), w.numbers(layer.labels)], axis=1)
-
-
-def _nothing(w: Writer, values: str) -> str:
-    """A row (image, -1, …) for each image."""
-    images = w.add("Shape", [values], start=0, end=1)
-    ones = w.add("Expand", [w.scalar(1), w.add("Concat", [images, w.numbers([1])], axis=0)])
-    numbers = w.add("Sub", [w.add("CumSum", [ones, w.numbers([0])]), w.scalar(1)])
-    return w.add("Concat", [numbers, *[w.add("Neg", [ones])] * 6], axis=1)

@@ -43,6 +43,9 @@ class Writer(Protocol):
 
     def add_many(self, kind: str, inputs: Sequence[str], count: int, **attributes: object) -> list[str]: ...
 
+    def scan(self, states: Sequence[str], rows: Sequence[str], step: Callable[..., Any]) -> list[str]:
+        """Runs ``step`` along the first axis of rows."""
+
     def constant(self, node: Any, index: int, array: np.ndarray) -> str:
         """A parameter of a layer; one that layers share is stored once."""
 

@@ -9,7 +9,7 @@ from ..file_names import SOLVER
 SHOWN_FILES = 5
 
 
-def solver(context, option, text: str | None) -> str | None:
+def solver(text: str | None) -> str | None:
     """The path of a solver, which a folder of a project has too."""
     return in_folder(text, (SOLVER,)) if text and os.path.isdir(text) else text
 

@@ -1,0 +1,124 @@
+"""Imports nets of torchvision and timm with random weights, trains them for ten iterations here and in PyTorch on the
+same numbers, and prints how far the losses are apart: python tools/train_onnx_imports.py [NAME..]"""
+
+import argparse
+import logging
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from check_onnx_imports import NAMES, make
+
+import caffelite
+from caffelite import caffelite_pb2 as pb, prototxt, weights as caffemodels
+from caffelite.errors import CaffeliteError
+from caffelite.onnx_import import convert
+
+BATCH, ITERATIONS, RATE, MOMENTUM = 4, 10, 0.001, 0.9
+SIDES = {"inception_v3": 96, "alexnet": 224, "vit_b_32": 224, "timm/vit_tiny_patch16_224": 224}
+SIDE = 64  # of the others: no net needs more, and ten iterations are done in seconds
+
+
+def without_chance(net):
+    """The net in training, without what is drawn: dropout and stochastic depth."""
+    for module in net.modules():
+        for name in ("p", "drop_prob", "dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    return net
+
+
+def export(net, side: int, path: Path) -> None:
+    """With its batch norms, which the usual export folds into convolutions."""
+    import torch
+
+    torch.onnx.export(
+        net.eval(),
+        (torch.randn(1, 3, side, side),),
+        path,
+        dynamo=False,
+        opset_version=17,
+        training=torch.onnx.TrainingMode.PRESERVE,
+        do_constant_folding=False,
+        input_names=["x"],
+        dynamic_axes={"x": {0: "n"}},
+    )
+
+
+def draw(side: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    pictures = rng.standard_normal((ITERATIONS, BATCH, 3, side, side)).astype(np.float32)
+    return pictures, rng.integers(0, classes, (ITERATIONS, BATCH))
+
+
+def losses_of_torch(net, pictures: np.ndarray, labels: np.ndarray) -> list[float]:
+    import torch
+
+    optimizer = torch.optim.SGD(net.train().parameters(), RATE, MOMENTUM)
+    losses = []
+    for x, y in zip(pictures, labels, strict=True):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(x)), torch.from_numpy(y))
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def losses_here(path: Path, pictures: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Trains the imported net with its data layers replaced by inputs."""
+    made = convert(path, {"": pictures.shape[2:]}, None)
+    if made.train is None:
+        raise CaffeliteError("the imported net is no classifier of any batch")
+    folder, net = path.parent, pb.NetParameter(name=made.train.name)
+    top = made.deploy.layer[0].top[0]
+    layer = net.layer.add(name="data", type="Input", top=[top, "label"])
+    layer.input_param.shape.add(dim=pictures.shape[1:])
+    layer.input_param.shape.add(dim=[BATCH])
+    net.layer.extend(each for each in made.train.layer if each.type not in ("ImageData", "HDF5Data", "Accuracy"))
+    (folder / "net.prototxt").write_text(prototxt.write(net))
+    stored = [(each, made.blobs[each.name]) for each in made.deploy.layer if each.name in made.blobs]
+    (folder / "net.caffemodel").write_bytes(caffemodels.sealed(caffemodels.encode_net(made.deploy, stored)))
+    (folder / "solver.prototxt").write_text(
+        f'net: "net.prototxt" base_lr: {RATE} momentum: {MOMENTUM} lr_policy: "fixed" max_iter: {ITERATIONS} '
+        'snapshot_after_train: false snapshot_prefix: "run"'
+    )
+    solver = caffelite.Solver(folder / "solver.prototxt")
+    solver.net.copy_from(folder / "net.caffemodel")
+    losses = []
+    for x, y in zip(pictures, labels, strict=True):
+        solver.net.blobs[top].data[...] = x
+        solver.net.blobs["label"].data[...] = y
+        solver.step(1)
+        losses.append(float(solver.net.blobs["loss"].data))
+    solver.close()
+    return losses
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; default: all")
+    names = parser.parse_args().names or NAMES
+    logging.disable(logging.WARNING)
+    print("| net | side | first loss | last loss | greatest difference | s |\n| --- | --- | --- | --- | --- | --- |")
+    for name in names:
+        begin, side = time.perf_counter(), SIDES.get(name, SIDE)
+        net = without_chance(make(name))
+        pictures, labels = draw(side, 1000)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "net.onnx"
+            export(net, side, path)
+            try:
+                mine = losses_here(path, pictures, labels)
+            except CaffeliteError as mistake:
+                print(f"| {name} | {side} | {str(mistake).splitlines()[0]} | | | |", flush=True)
+                continue
+        theirs = losses_of_torch(net, pictures, labels)
+        apart = max(abs(one - other) / other for one, other in zip(mine, theirs, strict=True))
+        seconds = time.perf_counter() - begin
+        print(f"| {name} | {side} | {theirs[0]:.4f} | {theirs[-1]:.4f} | {apart:.1e} | {seconds:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
