@@ -1,7 +1,9 @@
 """Imports nets of torchvision and timm with random weights, trains them for ten iterations here and in PyTorch on the
-same numbers, and prints how far the losses are apart: python tools/train_onnx_imports.py [NAME..]"""
+same numbers, and prints how far the losses are apart, also from those of PyTorch in float64: rounding alone may move
+them so far. python tools/train_onnx_imports.py [NAME..]"""
 
 import argparse
+import copy
 import logging
 import tempfile
 import time
@@ -16,7 +18,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.onnx_import import convert
 
 BATCH, ITERATIONS, RATE, MOMENTUM = 4, 10, 0.001, 0.9
-SIDES = {"inception_v3": 96, "alexnet": 224, "vit_b_32": 224, "timm/vit_tiny_patch16_224": 224}
+SIDES = {"inception_v3": 96, "mnasnet1_0": 128, "alexnet": 224, "vit_b_32": 224, "timm/vit_tiny_patch16_224": 224}
 SIDE = 64  # of the others: no net needs more, and ten iterations are done in seconds
 
 
@@ -101,7 +103,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; default: all")
     names = parser.parse_args().names or NAMES
     logging.disable(logging.WARNING)
-    print("| net | side | first loss | last loss | greatest difference | s |\n| --- | --- | --- | --- | --- | --- |")
+    of = ("here to PyTorch", "here to float64", "PyTorch to float64")
+    titles = ("net", "side", "first loss", "last loss", *of, "s")
+    print(_row(titles), _row(["---"] * len(titles)), sep="\n")
     for name in names:
         begin, side = time.perf_counter(), SIDES.get(name, SIDE)
         net = without_chance(make(name))
@@ -112,12 +116,23 @@ def main() -> None:
             try:
                 mine = losses_here(path, pictures, labels)
             except CaffeliteError as mistake:
-                print(f"| {name} | {side} | {str(mistake).splitlines()[0]} | | | |", flush=True)
+                print(_row([name, side, str(mistake).splitlines()[0], "", "", "", "", ""]), flush=True)
                 continue
+        exact = losses_of_torch(copy.deepcopy(net).double(), pictures.astype(float), labels)
         theirs = losses_of_torch(net, pictures, labels)
-        apart = max(abs(one - other) / other for one, other in zip(mine, theirs, strict=True))
         seconds = time.perf_counter() - begin
-        print(f"| {name} | {side} | {theirs[0]:.4f} | {theirs[-1]:.4f} | {apart:.1e} | {seconds:.0f} |", flush=True)
+        losses = [f"{loss:.4f}" for loss in (theirs[0], theirs[-1])]
+        differences = [f"{_apart(*pair):.1e}" for pair in ((mine, theirs), (mine, exact), (theirs, exact))]
+        print(_row([name, side, *losses, *differences, f"{seconds:.0f}"]), flush=True)
+
+
+def _apart(some: list[float], others: list[float]) -> float:
+    """The greatest difference of two runs' losses, as a share."""
+    return max(abs(one - other) / other for one, other in zip(some, others, strict=True))
+
+
+def _row(cells) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":

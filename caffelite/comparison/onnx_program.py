@@ -78,4 +78,4 @@ class OnnxProgram(OnnxRunner):
             blobs = translate(traced, self._path.stem).names
         except CaffeliteError:
             return {}
-        return {tensor: (blob, tensor) for tensor, blob in blobs.items()}
+        return {tensor: (blob,) for tensor, blob in blobs.items()}

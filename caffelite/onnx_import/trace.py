@@ -85,17 +85,24 @@ def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[in
         second = _run_all(model, proto, {name: (BATCH + 1, *shape[1:]) for name, shape in shapes.items()})
     traced = Traced(model, operators, dict(shapes), dict(model.constants), {}, shapes, opened)
     traced.batch_axis = dict.fromkeys(shapes, 0)
+    batch = next(iter(shapes.values()))[0]
     for op in operators:
         known = all(not name or name in traced.values for name in op.inputs) and op.kind not in _NOT_FOLDED
         for name in filter(None, op.outputs):
             value, other = first[name], second[name] if second else first[name]
             traced.shapes[name] = value.shape
             differing = [i for i, (a, b) in enumerate(zip(value.shape, other.shape, strict=False)) if a != b]
-            follows = next(iter(differing), None) if second else 0
+            follows = next(iter(differing), None) if second else _likely_axis(value.shape, batch)
             traced.batch_axis[name] = follows if value.ndim else None
             if known or (op.kind in ("Shape", "Size") or _counts(op, traced)):
                 traced.values[name] = value
     return traced
+
+
+def _likely_axis(shape: tuple[int, ...], batch: int) -> int:
+    """The axis of the batch in a file that fixes it: the first one of its length, else the first. The proof shows
+    whether that was right."""
+    return next((axis for axis, size in enumerate(shape) if size == batch), 0)
 
 
 def _counts(op: Operator, traced: Traced) -> bool:

@@ -162,12 +162,12 @@ def test_in_place_and_shared_weights(seed):
 def test_every_mistake_at_once():
     net = text("""
       layer { name: "pool" type: "Pooling" bottom: "x" top: "p" pooling_param { pool: STOCHASTIC kernel_size: 2 } }
-      layer { name: "mvn" type: "MVN" bottom: "p" top: "m" }""")
+      layer { name: "im" type: "Im2col" bottom: "p" top: "m" convolution_param { kernel_size: 2 } }""")
     with pytest.raises(CaffeliteError) as caught:
         exported(net, 1)
     lines = str(caught.value).splitlines()
     assert len(lines) == 2 and "<text>:3" in lines[0] and lines[0].endswith("STOCHASTIC cannot be expressed in ONNX")
-    assert '"mvn" (MVN)' in lines[1] and lines[1].endswith("end the net before it: caffelite deploy -output p")
+    assert '"im" (Im2col)' in lines[1] and lines[1].endswith("end the net before it: caffelite deploy -output p")
 
 
 def test_a_difference_is_found_out(seed, monkeypatch):
