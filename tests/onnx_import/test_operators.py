@@ -259,6 +259,18 @@ def test_a_choice_along_the_first_axis_that_is_not_the_batch(tmp_path):
         convert(nets.write(tmp_path / "net.onnx", nodes, {"i": np.int64(0)}, shape), {}, None)
 
 
+def test_a_fixed_batch_whose_axis_moves(tmp_path):
+    """As where attention divides its input in three: the first axis is no batch any more."""
+    nodes = [
+        node("Reshape", "x", "s", to="a"),
+        node("Transpose", "a", perm=[2, 0, 1, 3], to="t"),
+        node("Gather", "t", "one", axis=0),
+    ]
+    constants = {"s": integers(1, 6, 3, 4), "one": np.array(1)}
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, (1, 6, 12)), {}, None)
+    assert made.proof.any_batch and made.proof.outputs["y"] < 1e-6
+
+
 def test_lstm_both_ways(tmp_path):
     constants = {"w": weights(2, 20, 3), "r": weights(2, 20, 5), "b": weights(2, 40)}
     nodes = [node("LSTM", "x", "w", "r", "b", to="h", hidden_size=5, direction="bidirectional"), node("Relu", "h")]
