@@ -15,6 +15,7 @@ import numpy as np
 from onnx_import.onnx_nets import node, write as write_onnx
 
 from caffelite import caffelite_pb2 as pb, prototxt, weights
+from caffelite.comparison.compare import compare
 from caffelite.data import open_source
 from caffelite.data.archive import Files, splits
 from caffelite.data.listing import list_classes
@@ -241,8 +242,20 @@ def _onnx() -> None:
     write_onnx(Path("net.onnx"), nodes, {**constants, "s": s, "v": s, "shape": np.array([0, -1])}, (None, 3, 9, 9))
 
 
+def _two_onnx() -> None:
+    """The same, and a net of the whole file."""
+    _onnx()
+    made = convert(Path("net.onnx"), {}, None)
+    stored = [(layer, made.blobs[layer.name]) for layer in made.deploy.layer if layer.name in made.blobs]
+    Path("whole").mkdir()
+    Path("whole/net.caffemodel").write_bytes(weights.sealed(weights.encode_net(made.deploy, stored)))
+    made.deploy.deploy_param.weights = "net.caffemodel"
+    Path("whole/deploy.prototxt").write_text(prototxt.write(made.deploy))
+
+
 KINDS = {
     "onnx": Kind(_onnx, "net.onnx", mutants.message, lambda: convert(Path("net.onnx"), {}, None)),
+    "compared onnx": Kind(_two_onnx, "net.onnx", mutants.message, lambda: compare("whole", "net.onnx", samples=2)),
     "lmdb": Kind(_lmdb, "db/data.mdb", mutants.lmdb, _survey_and_source),
     "datum": Kind(_datum, "datum", mutants.message, _use_datum),
     "leveldb": Kind(_leveldb, "db/*", mutants.binary, _LEVELDB_DATA),

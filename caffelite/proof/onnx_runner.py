@@ -58,7 +58,7 @@ class OnnxRunner:
             each.name: tuple(dim if isinstance(dim, int) else None for dim in each.shape)
             for each in self.session.get_inputs()
         }
-        self.kinds = {each.name: _dtype(each.type) for each in self.session.get_inputs()}
+        self.kinds = {each.name: _dtype(each.name, each.type) for each in self.session.get_inputs()}
         self.output_names = [each.name for each in self.session.get_outputs()]
         self.single = bool(self.inputs) and all(shape[:1] == (1,) for shape in self.inputs.values())
 
@@ -70,6 +70,11 @@ class OnnxRunner:
             return dict(zip(self.output_names, self.session.run(self.output_names, given), strict=True))
 
 
-def _dtype(kind: str) -> np.dtype:
-    name = kind.removeprefix("tensor(").removesuffix(")")
-    return np.dtype({"float": "float32", "double": "float64"}.get(name, name))
+def _dtype(name: str, kind: str) -> np.dtype:
+    """Of an input. Errors: it takes no numbers."""
+    number = kind.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype({"float": "float32", "double": "float64"}.get(number, number))
+    except TypeError:
+        remedy = "export the net with inputs of numbers"
+        raise CaffeliteError(f'the input "{name}" is of no numbers', found=kind, remedy=remedy) from None
