@@ -254,8 +254,8 @@ def _two_onnx() -> None:
 
 
 KINDS = {
-    "onnx": Kind(_onnx, "net.onnx", mutants.message, lambda: convert(Path("net.onnx"), {}, None)),
-    "compared onnx": Kind(_two_onnx, "net.onnx", mutants.message, lambda: compare("whole", "net.onnx", samples=2)),
+    "onnx": Kind(_onnx, "net.onnx", mutants.onnx_net, lambda: convert(Path("net.onnx"), {}, None)),
+    "compared onnx": Kind(_two_onnx, "net.onnx", mutants.onnx_net, lambda: compare("whole", "net.onnx", samples=2)),
     "lmdb": Kind(_lmdb, "db/data.mdb", mutants.lmdb, _survey_and_source),
     "datum": Kind(_datum, "datum", mutants.message, _use_datum),
     "leveldb": Kind(_leveldb, "db/*", mutants.binary, _LEVELDB_DATA),

@@ -4,6 +4,8 @@ import random
 import re
 import struct
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 from prototxt.test_prototxt_mutations import mutate
 
@@ -151,3 +153,60 @@ def message(data: bytes, rng: random.Random) -> bytes:
         (b"\xff" * 9 + b"\x01", b"\x80\x80\x80\x80\x08", b"\x7f", b"\0", rng.randbytes(3))
     )
     return bytes(damaged)
+
+
+def onnx_net(data: bytes, rng: random.Random) -> bytes:
+    """Fields of an ONNX net, which stays a message: numbers, names, values in other files, and what is repeated is left
+    out, doubled or exchanged; or bytes."""
+    import onnx
+
+    if rng.random() < 0.2:
+        return message(data, rng)
+    net = onnx.ModelProto.FromString(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        _one_field(net, rng)
+    return net.SerializeToString()
+
+
+def _one_field(net: Any, rng: random.Random) -> None:
+    held: Any = net
+    while True:
+        field, value = rng.choice(held.ListFields() or [(None, None)])
+        if field is None:
+            return
+        messages = field.type == field.TYPE_MESSAGE
+        repeated = not isinstance(value, (int, float, str, bytes)) and not hasattr(value, "ListFields")
+        if repeated and rng.random() < 0.15:
+            _reordered(value, rng, messages)
+            return
+        if messages:
+            held = rng.choice(value) if repeated else value
+            continue
+        kind = type(value[0] if repeated else value)
+        names = [name for node in net.graph.node for name in (*node.input, *node.output, node.op_type)]
+        other = {
+            int: rng.choice((-1, 0, 1, 2, 3, 7, 1 << 31, (1 << 62), -(1 << 62))),
+            float: rng.choice((0.0, -1.0, float("nan"), float("inf"), 1e38)),
+            str: rng.choice((*names, "", "../net.onnx", "/etc/passwd", "\0", "é" * 300)),
+            bytes: rng.choice((b"", b"\xff" * 7, b"SAME_UPPER", bytes(64))),
+        }[kind]
+        with suppress(ValueError):  # out of the range of an int32 or an enum
+            if repeated:
+                value[rng.randrange(len(value))] = other
+            else:
+                setattr(held, field.name, other)
+        return
+
+
+def _reordered(values: Any, rng: random.Random, messages: bool) -> None:
+    at, what = rng.randrange(len(values)), rng.randrange(3)
+    if what == 0:
+        del values[at]
+    elif what == 1:
+        values.extend([values[at]])
+    else:
+        content = list(values)
+        rng.shuffle(content)
+        copies = [type(each).FromString(each.SerializeToString()) for each in content] if messages else content
+        del values[:]
+        values.extend(copies)

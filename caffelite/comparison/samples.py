@@ -28,7 +28,7 @@ from ..runs.open_net import open_net
 from .net_program import NetProgram
 from .programs import OpenShape, Program
 
-RANDOM, MOST_ROWS = 8, 16  # random samples; samples that go through at once
+RANDOM, MOST_ROWS = 8, 16  # random samples; samples that go through at once where programs leave that open
 LABELS = "labels"  # of the samples, beside the inputs in an .npz file
 
 
@@ -69,6 +69,12 @@ class Feeder:
     def rows(self) -> int:
         """The longest first axis of an input: so many samples show the layers."""
         return max((shape[0] or 1 for p in (self._a, self._b) for shape in p.inputs.values() if shape), default=1)
+
+    @property
+    def _at_once(self) -> int:
+        """Samples of data that go through at once: as many as a program that fixes the batch takes."""
+        fixed = any(shape and shape[0] for p in (self._a, self._b) if p is not self.net for shape in p.inputs.values())
+        return self.rows if fixed else MOST_ROWS
 
     def shapes(self) -> dict[str, OpenShape]:
         """The shapes of a's inputs, as far as one of the two tells them. Errors: neither does."""
@@ -128,8 +134,8 @@ class Feeder:
         if len(counts) != 1 or 0 in counts:
             found = ", ".join(f"{name} {list(values.shape)}" for name, values in stored.items())
             raise CaffeliteError(f"the arrays of {path} are not of the same samples", found=found)
-        for start in range(0, min(samples, counts.pop()), MOST_ROWS):
-            rows = slice(start, min(start + MOST_ROWS, samples))
+        for start in range(0, min(samples, counts.pop()), self._at_once):
+            rows = slice(start, min(start + self._at_once, samples))
             values = {name: np.asarray(each[rows], np.float32) for name, each in stored.items()}
             yield self.batch(values, None if labels is None else np.asarray(labels[rows], int))
 
@@ -149,8 +155,8 @@ class Feeder:
         else:
             files = gather([names], glob.glob)
         name = next(iter(self._a.inputs))
-        for start in range(0, min(samples, len(files)), MOST_ROWS):
-            chosen = files[start : min(start + MOST_ROWS, samples)]
+        for start in range(0, min(samples, len(files)), self._at_once):
+            chosen = files[start : min(start + self._at_once, samples)]
             views = [preparation.views(preparation.fitted(preparation.decode(file))[0]) for file in chosen]
             yield self.batch(
                 {name: np.concatenate(views)}, None if labels is None else labels[start : start + len(chosen)]

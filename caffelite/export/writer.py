@@ -71,7 +71,7 @@ class Writer:
         step(writer, names of states, names of rows): writes one step; returns the next states, and its results."""
         inner = Writer(self.graph, self.params)
         inner._layer = f"{self._layer}/step"
-        names = [f"{inner._layer} {i}" for i in range(len(states) + len(rows))]
+        names = [f"{inner._layer}/in{i}" for i in range(len(states) + len(rows))]
         after, results = step(inner, names[: len(states)], names[len(states) :])
         helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
         ends = [[helper.make_tensor_value_info(n, kind, None) for n in each] for each in (names, [*after, *results])]
@@ -85,7 +85,8 @@ class Writer:
         owner = node.params[index].owner if index < len(node.params) and not isinstance(node.layer, BatchNorm) else None
         label = self.graph.parameters[owner] if owner is not None else None
         name = f"{label.node.name}.{label.index}" if label else f"{node.name}.{index}"
-        if name in self.constants and self.constants[name].shape != array.shape:  # shared, and written otherwise here
+        written = self.constants.get(name.replace(" ", "_"))
+        if written is not None and written.shape != array.shape:  # shared, and written otherwise here
             name = f"{name} {'x'.join(map(str, array.shape))}"
         return self.array(name, array)
 
@@ -99,7 +100,8 @@ class Writer:
         return self.array(f"numbers {list(map(int, values))}", np.array(values, np.int64))
 
     def array(self, name: str, array: np.ndarray) -> str:
-        """A constant with this name."""
+        """A constant with this name, without spaces, which some readers take for the name's end."""
+        name = name.replace(" ", "_")
         self.constants.setdefault(name, np.ascontiguousarray(array))
         return name
 

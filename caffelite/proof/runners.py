@@ -51,6 +51,9 @@ def by_sample(run: Callable[[Arrays], dict[str, np.ndarray]], fed: Arrays) -> di
     """What ``run`` makes of each sample alone, joined along the first axis."""
     rows = [run({name: values[i : i + 1] for name, values in fed.items()}) for i in range(count_rows(fed))]
     first = rows[0]
+    if any(row[name].shape != values.shape for row in rows for name, values in first.items()):
+        remedy = "compare samples one by one, or a program that takes several"
+        raise CaffeliteError("samples have outputs of different shapes, which cannot be joined", remedy=remedy)
     return {name: np.concatenate([row[name] for row in rows]) if first[name].ndim else first[name] for name in first}
 
 
