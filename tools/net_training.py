@@ -1,12 +1,12 @@
 """Trains a random net by one pass or several for an update, in micro-batches, by ranks; runs it beside a Caffe."""
 
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from google.protobuf import text_format
-from google.protobuf.message import EncodeError
 from net_comparison import Arrays, Move, Run, build, same
 from net_drawing import RandomNet
 
@@ -145,14 +145,26 @@ def by_halves(random: RandomNet, half: RandomNet, which: int) -> Arrays:
     return {"loss": np.array(loss)} | {name: values / 2 for name, values in run.gradients().items()}
 
 
-def beside_fork(random: RandomNet, fork: Fork) -> list[LayerComparison] | None:
-    """The layers of the net beside those of a fork's own Net; None where it refuses the net."""
+def beside_fork(random: RandomNet, fork: Fork) -> tuple[list[LayerComparison], list[str]]:
+    """The layers of the net beside those of a fork's own Net, and why it refuses others, without which the net runs;
+    none where its reason names no layer."""
+    reasons = []
+    while any(layer.type != "Input" for layer in random.message.layer):
+        try:
+            return _compared(random, fork), reasons
+        except CaffeliteError as error:
+            reasons.append(str(error))
+            refused = re.search(r'layer "(\w+)"', reasons[-1])
+            if not refused or refused[1] not in {layer.name for layer in random.message.layer}:
+                break
+            random = random.without(refused[1])
+    return [], reasons
+
+
+def _compared(random: RandomNet, fork: Fork) -> list[LayerComparison]:
     net = learned(random)
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         (at / "net.prototxt").write_text(text_format.MessageToString(net.message))
-        try:
-            (at / "init.caffemodel").write_bytes(weights.encode_net(net.message, values(random, 0)))
-            return compare_net(fork, str(at / "net.prototxt"), str(at / "init.caffemodel"), pb.TRAIN).layers
-        except (CaffeliteError, EncodeError):  # the latter: a field that the fork requires
-            return None
+        (at / "init.caffemodel").write_bytes(weights.encode_net(net.message, values(random, 0)))
+        return compare_net(fork, str(at / "net.prototxt"), str(at / "init.caffemodel"), pb.TRAIN).layers

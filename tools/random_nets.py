@@ -157,10 +157,12 @@ class Compared:
         return {} if comm.rank else self.training(0).differences(found, False)
 
     def fork(self, fork: Fork, compared: Counter[str]) -> dict[str, float]:
-        """The layers that differ alone from the fork's. compared: counts layers by the verdict."""
-        layers = beside_fork(self.random, fork)
-        compared.update(["refused"] if layers is None else ["nets", *(layer.verdict[:40] for layer in layers)])
-        differ = (layer for layer in layers or () if layer.verdict == "differs")
+        """The layers that differ alone from the fork's. compared: counts nets, layers
+        that the fork refuses, and others by the verdict."""
+        layers, reasons = beside_fork(self.random, fork)
+        compared.update(["nets"] * bool(layers) + ["refused"] * len(reasons))
+        compared.update(layer.verdict[:40] for layer in layers)
+        differ = (layer for layer in layers if layer.verdict == "differs")
         return {f"{layer.type} {layer.name}": max(each.most for each in layer.alone) for layer in differ}
 
     def _persistent(self, far: Callable[[int], dict[str, float]]) -> dict[str, float]:

@@ -61,6 +61,8 @@ HEADERS = (".hpp", ".h", ".cuh")
 _GPU_MATH = (
     "caffe::caffe_gpu_"  # functions on memory of the device, which some layers call where others call those of the CPU
 )
+# The modules that decide what is compiled and how
+BUILDERS = ("build.py", "tree.py", "messages.py", "cuda_source.py", "salvage.py")
 SALVAGES = 8  # attempts to compile a file without what does not compile
 _COMPILE_ERROR = {"file": str, "line": int, "cause": str}  # in the cache
 _ERROR = re.compile(r"^(.+?):(\d+)(?::\d+)?:\s*(?:fatal )?error:\s*(.*)$", re.MULTILINE)
@@ -138,8 +140,8 @@ class Build:
         for path in sorted(CPP.rglob("*")):
             if path.is_file():
                 digest.update(path.read_bytes())
-        for module in (messages, cuda_source, salvage):
-            digest.update(Path(module.__file__ or "").read_bytes())
+        for name in BUILDERS:
+            digest.update(Path(__file__).with_name(name).read_bytes())
         for text in (self.cxx, _version(self.cxx), *FLAGS, str(self.tree.root), repr(self.tree.generation.registry)):
             digest.update(text.encode())
         for path, text in self.tree.files.items():

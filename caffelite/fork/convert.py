@@ -33,7 +33,7 @@ class Unfit(Exception):
 def convert(source: Message, target: Message, path: tuple = ()) -> Iterator[Leftover]:
     """Copies all fields that the target's message has too, and yields the others. path: of the source."""
     if same(source.DESCRIPTOR, target.DESCRIPTOR):
-        target.MergeFromString(source.SerializeToString())
+        target.MergeFromString(source.SerializePartialToString())  # what is required may be missing
         return
     fields: Any = target.DESCRIPTOR.fields_by_name
     for field, value in source.ListFields():

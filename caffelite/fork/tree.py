@@ -115,7 +115,7 @@ class Tree:
         for text in self.files.values():
             if match := inline.search(text):
                 inside = _block(text, match.end() - 1)
-                if found := re.search(rf"\b{method}\s*\([^;{{]*\)\s*(?:const\s*)?\{{", inside):
+                if found := re.search(rf"\b{method}\s*\([^;{{]*\)\s*(?:(?:const|override|final)\s*)*\{{", inside):
                     return _block(inside, found.end() - 1)
         return None
 
@@ -131,7 +131,7 @@ class Tree:
 
     @cached_property
     def _bases(self) -> dict[str, str]:
-        pattern = re.compile(r"\bclass\s+(\w+)\s*:\s*public\s+(?:\w+::)*(\w+)\s*<")
+        pattern = re.compile(r"\bclass\s+(\w+)\s*(?:final\s*)?:\s*public\s+(?:\w+::)*(\w+)\s*<")
         return dict(pair for text in self.files.values() for pair in pattern.findall(text))
 
     def location(self, path: Path) -> str:

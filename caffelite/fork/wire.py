@@ -93,7 +93,8 @@ class ForkFiles(layout.Layout):
         message = self._text.fork_layer(spec)
         name = "layers" if self._schema.enum else "layer"
         number = self._schema.message_class(NET).DESCRIPTOR.fields_by_name[name].number
-        return number, message.SerializeToString(), message.DESCRIPTOR.fields_by_name["blobs"].number
+        data = message.SerializePartialToString()  # what the fork requires and caffelite does not may be missing
+        return number, data, message.DESCRIPTOR.fields_by_name["blobs"].number
 
     def shape(self, shape: tuple[int, ...]) -> bytes:
         blob = self._descriptor(BLOB).fields_by_name

@@ -149,8 +149,6 @@ class NativeLayer:
         blobs = self._attached()
         for blob, shape in zip(self.bottoms, shapes, strict=True):
             self.library.reshape(blob, shape)
-        for bottom in self.bottoms:  # not before backward: forward may keep numbers for it there
-            self.library.array(bottom, diff=True)[...] = 0
         self._copy_in(self.bottoms, blobs.bottoms)
         self._copy_in(self.params, blobs.params)
         self.library.check(self.library.c.fork_reshape(*self._wired()))
@@ -161,7 +159,7 @@ class NativeLayer:
         changed = []
         for i, (param, array) in enumerate(zip(self.params, blobs.params, strict=True)):
             values = self.library.array(param)
-            if values.tobytes() != array.tobytes():
+            if not np.array_equal(values.view(np.uint32), array.ravel().view(np.uint32)):  # bits: NaN equals itself
                 array.ravel()[...] = values
                 changed.append(i)
         made = self._shapes()

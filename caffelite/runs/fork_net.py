@@ -1,7 +1,7 @@
 """A net that caffelite and a fork's own Net run on the same batches."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,8 +110,7 @@ class SharedNet:
         """The net by the fork's Net; with a solver, as that trains it. Errors: the fork cannot; it does not compile."""
         types, net = self._types(), self._fork_net()
         kind = rule_name(solver, self.locate) if solver else None
-        made = build.Build(self.fork.tree, self.fork.schema.descriptor_set, _progress)
-        made.compile_ahead(types)
+        made = compile_ahead(self.fork, types)
         library = made.net_library(types, kind)
         message = net if solver is None else self._fork_solver(solver, net)
         arguments = library, folder, message.SerializeToString(), self.phase, SEED, solver is not None
@@ -193,6 +192,13 @@ class ForkNet:
         except NativeError as mistake:
             text = str(mistake).replace(f"{self._fork.tree.path}/", "")
             raise CaffeliteError(f"the Net of {self._fork.name}: {text}") from None
+
+
+def compile_ahead(fork: Fork, types: Iterable[str]) -> build.Build:
+    """Compiles the files of types side by side, whose libraries will be asked for."""
+    made = build.Build(fork.tree, fork.schema.descriptor_set, _progress)
+    made.compile_ahead(types)
+    return made
 
 
 def _progress(text: str) -> None:

@@ -45,7 +45,7 @@ def test_a_row_is_as_the_fork_computes_it(fork, row, in_tmp_path):
 
 def test_random_nets_are_as_the_forks_own_net_computes_them(fork):
     campaign = random_nets.Campaign(fork=fork)
-    for seed in range(40):
+    for seed in (*range(40), *range(1000, 1020)):
         campaign.run(seed)
     assert not campaign.failures
-    assert campaign.beside["nets"]
+    assert campaign.beside["nets"] > 30 and campaign.beside["equal"] > 200

@@ -4,7 +4,7 @@ import pytest
 from forks import FRAGMENT, V1, make
 from google.protobuf import text_format
 
-from caffelite import prototxt
+from caffelite import prototxt, weights
 from caffelite.errors import CaffeliteError
 from caffelite.fork import option
 
@@ -91,6 +91,16 @@ def test_text_is_written_as_it_was_read(fork, tmp_path):
 def test_mistakes_in_messages_of_the_fork_have_places(fork, tmp_path, field, message):
     with pytest.raises(CaffeliteError, match=message):
         net(HEAD + LOSS.replace("form: ROUND", field), tmp_path)
+
+
+def test_a_required_field_that_is_missing_stays_so_in_files(fork, tmp_path):
+    """Of a net that a program made; in a prototxt it is a mistake."""
+    text = HEAD + 'layer { name: "clip" type: "Clip" bottom: "x" top: "y" clip_param { max: 1 %s } }'
+    made = net(text % "min: 0", tmp_path)
+    made.layer[1].clip_param.ClearField("min")
+    assert b"clip" in weights.encode_net(made, [(made.layer[1], [])])
+    with pytest.raises(CaffeliteError, match='net.prototxt:2:.*the required field "min"'):
+        net(text % "", tmp_path)
 
 
 def test_a_field_of_the_forks_makes_its_code_run_the_layer(fork, tmp_path):

@@ -41,6 +41,19 @@ def test_a_tree_has_its_types_with_their_files():
     assert not small.core and small.proto == FORK / "src/caffe/proto/caffe.proto"
 
 
+def test_classes_of_2018_are_read(tmp_path):
+    """Those that are final, with inline methods that override."""
+    text = """
+template <typename Dtype> class OneLayer final : public LossLayer<Dtype> {
+  void Forward_cpu(const Blobs& bottom, const Blobs& top) override {}
+  int ExactNumBottomBlobs() const override { return 1; } };
+REGISTER_LAYER_CLASS(One);
+"""
+    read = make(tmp_path, layers__one_DOT_cpp=text)
+    assert read.derives("OneLayer", "LossLayer") and read.body("OneLayer", "ExactNumBottomBlobs") == " return 1; "
+    assert build.has_silent_forward(read, read.types["One"])
+
+
 def test_types_of_a_switch_are_values_of_an_enum(tmp_path):
     switch = """
 switch (type) {
@@ -123,6 +136,15 @@ def test_names_of_messages_are_protobufs():
         assert line in header, line
     assert "class BlobProto;" in header and "float HuberLoss" not in code
     assert messages.accessor("Operator") == "operator_" and messages.accessor("K") == "k"
+
+
+@pytest.mark.parametrize("name", build.BUILDERS)
+def test_a_changed_builder_makes_the_cache_stale(monkeypatch, name):
+    """What an older version has compiled is not taken."""
+    made = SimpleNamespace(descriptors=b"", cxx="g++", tree=tree.read(FORK))
+    before, read = build.Build._key(made), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == name))
+    assert build.Build._key(made) != before
 
 
 def test_a_missing_compiler_is_named(tmp_path, monkeypatch):

@@ -130,6 +130,23 @@ def test_parameters_are_filled_and_get_gradients(tmp_path):
     np.testing.assert_allclose(db, dy.sum((0, 2, 3)), rtol=1e-5, atol=1e-5)
 
 
+def test_a_layer_of_2018_runs(tmp_path):
+    """With a creator, an engine, unique_ptr, lambdas, override and final."""
+    fields = 'blend_param { filler { type: "uniform" min: 0.2 max: 0.9 } engine: %s }'
+    dy = RANDOM.normal(size=X.shape).astype(np.float32)
+    top, gradient, made = passes(tmp_path, layer("Blend", fields % "CAFFE"), dy=dy)
+    weights = made.params["own"][0]
+    w = weights.data[:, None, None]
+    mean, mean_dy = X.mean((2, 3), keepdims=True), dy.mean((2, 3), keepdims=True)
+    assert weights.data.shape == (3,) and 0.2 <= w.min() < w.max() <= 0.9
+    np.testing.assert_allclose(top, w * X + (1 - w) * mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient, w * dy + (1 - w) * mean_dy, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(weights.diff, (dy * (X - mean)).sum((0, 2, 3)), rtol=1e-4, atol=1e-5)
+    option.leave()
+    with pytest.raises(CaffeliteError, match="blend_layer.cpp:[0-9]+: Blend has no engine CUDNN"):
+        passes(tmp_path, layer("Blend", fields % "CUDNN"))
+
+
 def test_layers_compute_with_arrays_of_opencv(tmp_path):
     """A layer whose Forward_cpu computes with cv::Mat, beside a function that draws and does not compile."""
     (top, _, _) = passes(tmp_path, layer("Peak"))

@@ -65,6 +65,7 @@ N* net_of(void* object) { return static_cast<Trained*>(object)->net.get(); }
 
 FORK_API void* fork_net(const char* message, int size, int phase, int solver) {
   Trained* made = nullptr;
+  shim::layer_made().clear();
   guarded([&] {
     Caffe::set_mode(Caffe::CPU);
     set_global_phase<Caffe>(phase, 0);
@@ -87,6 +88,7 @@ FORK_API void* fork_net(const char* message, int size, int phase, int solver) {
     }
     made = object.release();
   });
+  if (!made && !shim::layer_made().empty()) error = "layer \"" + shim::layer_made() + "\": " + error;
   return made;
 }
 

@@ -33,6 +33,12 @@ class Failure : public std::runtime_error {
       : std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + text) {}
 };
 
+// The layer that a Net is making, as it says before each.
+inline std::string& layer_made() {
+  static std::string name;
+  return name;
+}
+
 enum Severity { INFO = 0, WARNING = 1, ERROR = 2, FATAL = 3, DFATAL = 3 };
 
 class LogMessage {
@@ -40,6 +46,9 @@ class LogMessage {
   LogMessage(const char* file, int line, int severity) : file_(file), line_(line), severity_(severity) {}
   ~LogMessage() noexcept(false) {
     if (severity_ == FATAL) throw Failure(file_, line_, text_.str());
+    static const std::string creating = "Creating Layer ";
+    if (severity_ == INFO && !text_.str().compare(0, creating.size(), creating))
+      layer_made() = text_.str().substr(creating.size());
     if (severity_ != INFO) std::cerr << file_ << ':' << line_ << ": " << text_.str() << std::endl;
   }
   std::ostream& stream() { return text_; }

@@ -44,6 +44,7 @@
 
 namespace caffe {
 
+using boost::make_shared;
 using boost::shared_ptr;
 using std::fstream;
 using std::ios;
