@@ -53,8 +53,8 @@ COLUMNS = (
 # one side, in its own process
 
 
-def caffelite_run(net, batch: tuple, precision: str) -> tuple[Callable[[int], None], Callable[[], None]]:
-    """(trains so many iterations, waits for the device)"""
+def caffelite_trainer(net, batch: tuple, precision: str):
+    """What trains the net on a batch."""
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device
     from caffelite.errors import NOWHERE
@@ -66,7 +66,13 @@ def caffelite_run(net, batch: tuple, precision: str) -> tuple[Callable[[int], No
     solver = build_trainer(recipe, NOWHERE, "bench", device)
     for top, values in zip(net.layer[0].top, batch, strict=True):
         device.upload(solver.net.blobs[top], values)
-    return solver.step, device.synchronize
+    return solver
+
+
+def caffelite_run(net, batch: tuple, precision: str) -> tuple[Callable[[int], None], Callable[[], None]]:
+    """(trains so many iterations, waits for the device)"""
+    trainer = caffelite_trainer(net, batch, precision)
+    return trainer.step, trainer.net.dev.synchronize
 
 
 def torch_run(

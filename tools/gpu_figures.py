@@ -1,7 +1,8 @@
 """The speed of one net on a GPU, for `caffelite device_query -report`: one line of JSON for each result.
 
-Milliseconds of a training iteration as CUDA graphs; the ten slowest kernels, by PyTorch's profiler; and the ten slowest
-layers with the share of the GPU's speed that each reaches. Nets of images train on random numbers, beside PyTorch's
+Milliseconds of a training iteration as CUDA graphs; what was chosen for each convolution, with the times of the
+candidates; the ten slowest kernels, by PyTorch's profiler; and the ten slowest layers with the share of the GPU's speed
+that each reaches. Nets of images train on random numbers, beside PyTorch's
 graphs where that is installed; nets with data sets of their own kind (detection, text, flow) train on drawn ones.
 
 Example:
@@ -95,7 +96,9 @@ def train(name: str, precision: str, folder: Path) -> Path:
     net, _ = bench_inputs.read(path, count, shape)
     batch = bench_inputs.random_batch(net, count, shape)
     label = f"{name}, {precision}, batch {count}"
-    ms = figures(label, count, iterations, *bench_gpu.caffelite_run(net, batch, precision))
+    trainer = bench_gpu.caffelite_trainer(net, batch, precision)
+    ms = figures(label, count, iterations, trainer.step, trainer.net.dev.synchronize)
+    choices(label, trainer.net.dev)
     if torch_module():
         theirs = milliseconds(*bench_gpu.torch_run(net, batch, precision, "graphs"), iterations)
         tell(f"{label}: PyTorch", f"{theirs:.4g} ms by graphs, {theirs / ms:.2f} of ours", theirs / 1e3, ms=theirs)
@@ -122,7 +125,14 @@ def train_on_data(name: str, precision: str, folder: Path, gpu: int | None = 0) 
             count = trainer.batch * trainer.p.iter_size
             label = f"{name}, {precision}, batch {count}"
             figures(label, count, ITERATIONS, trainer.step, device.synchronize)
+            choices(label, device)
     return path
+
+
+def choices(label: str, device) -> None:
+    """What solves each convolution, with the times by which it was chosen."""
+    lines = device.algorithms.described() if device.algorithms else []
+    tell(f"{label}: choices", "; ".join(lines) or "nothing was timed")
 
 
 def run(words: list[str], folder: Path) -> str:

@@ -37,7 +37,7 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
     Data that is not there is replaced by zeros, which take as long; -shape gives its shape.
 
     The ceilings are measured too: a product of large matrices, a large copy. A layer's bytes are the fewest that it can
-    move: what it reads and writes, each once.
+    move: what it reads and writes, each once. On a GPU the layers that leave it within an iteration are listed.
 
     \b
     Examples:
@@ -139,6 +139,9 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
     graphs = " by CUDA graphs" if not net.requires_host else " in part by CUDA graphs"
     graphs = "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() else graphs
     say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * net.graph.batch_size / whole:,.0f} images/s")
+    if not dev.traits.synchronous:
+        hosted = [f'"{node.name}" ({node.layer.spec.type})' for node in net.graph.nodes if node.layer.requires_host]
+        say(f"Layers that the host computes, for which the GPU waits: {', '.join(hosted) or 'none'}")
     reached = 2e3 * sum(counts.work(step.node) for step in net.compiled.forward) / whole
     say(
         f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the "

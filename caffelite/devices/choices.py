@@ -11,12 +11,13 @@ Measure = Callable[[], tuple[str | None, bool]]  # returns the fastest algorithm
 
 class Choices:
     """The algorithm of each problem, which a text names: measured when it is first met, and kept in ``cache``. setting:
-    what else a choice depends on."""
+    what else a choice depends on. ``times``: of the problems measured here, the milliseconds of each algorithm."""
 
     def __init__(self, cache: ChoiceCache, setting: str = ""):
         self._cache, self._setting = cache, setting
         self._chosen: dict[str, str] = {}
         self._agreed: set[str] = set()
+        self.times: dict[str, dict[str, float]] = {}
         self.ranks: tuple[int, Gather] | None = None  # while processes run the same problems in the same order
 
     def agree(self, problem: str, suits: Callable[[str], bool], measure: Measure) -> str | None:
@@ -54,6 +55,14 @@ class Choices:
     def recorded(self) -> list[str]:
         """All choices as "problem: algorithm", for a checkpoint."""
         return [f"{problem}: {name}" for problem, name in sorted(self._chosen.items())]
+
+    def described(self) -> list[str]:
+        """All choices as "problem: algorithm", with the times of those that were measured here."""
+        lines = []
+        for problem, name in sorted(self._chosen.items()):
+            others = ", ".join(f"{each} {ms:.3g} ms" for each, ms in self.times.get(problem, {}).items())
+            lines.append(f"{problem}: {name} ({others or 'measured before'})")
+        return lines
 
     def restore(self, lines: Iterable[str]) -> None:
         """Takes choices that a checkpoint recorded; they take precedence over measured ones."""

@@ -80,10 +80,11 @@ def offer(monkeypatch, tmp_path):
     monkeypatch.delenv("CAFFELITE_TUNE", raising=False)
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=NotSupported))
     monkeypatch.setattr(cudnn, "version", lambda: "9.28.0")
+    monkeypatch.setattr(cudnn.Turned, "run", lambda *_: "turned")
 
     def engine(offers, times):
         monkeypatch.setattr(cudnn, "Plan", type("Plan", (Offered,), {"offers": offers}))
-        actual = cudnn.Engine(Clock(times))
+        actual = cudnn.Engine(Clock({"turned": 3.0} | times))
         actual.handle = lambda: 1
         return actual
 
@@ -193,10 +194,13 @@ def test_a_plan_for_each_group_is_a_candidate(offer, tmp_path, monkeypatch, capl
         actual = engine.plan(GROUPED)
     assert isinstance(actual, cudnn.Slices) == (name == "slices")
     assert kept(tmp_path)[GROUPED.words()] == name
-    assert f"{GROUPED.words()}: a 1 ms, slices {slices:g} ms" in caplog.text
+    times = f"a 1 ms, slices {slices:g} ms, turned a 3 ms"
+    assert f"{GROUPED.words()}: {times}" in caplog.text
+    assert f"{GROUPED.words()}: {name} ({times})" in engine.choices.described()
     again = offer({"a": None}, {})
     monkeypatch.setattr(Clock, "lap", lambda *_: taken.append(1))
     assert isinstance(again.plan(GROUPED), cudnn.Slices) == (name == "slices") and not taken
+    assert f"{GROUPED.words()}: {name} (measured before)" in again.choices.described()
 
 
 def test_groups_without_a_plan_take_one_for_each(offer, monkeypatch):

@@ -142,6 +142,33 @@ def test_a_net_over_gpus_trains_as_one(machine, folder, split, ranks):
     jobs.assert_as_one(folder / LAST, atol=1e-4)
 
 
+IMAGES = """
+layer { name: "data" type: "DummyData" top: "x" top: "label" dummy_data_param {
+  shape { dim: 8 dim: 2 dim: 7 dim: 6 } shape { dim: 8 }
+  data_filler { type: "gaussian" } data_filler { type: "constant" value: 1 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "y" convolution_param { num_output: 4 kernel_size: 3
+  weight_filler { type: "xavier" } } }
+layer { name: "relu" type: "ReLU" bottom: "y" top: "y" }
+layer { name: "ip" type: "InnerProduct" bottom: "y" top: "ip" inner_product_param { num_output: 3
+  weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+
+
+@pytest.mark.host
+def test_ranks_whose_clocks_differ_choose_alike(folder, tmp_path):
+    """They train as those do whose clocks are like rank 0's, by graphs."""
+    (folder / "solver.prototxt").write_text(re.sub('net: "[^"]*"', 'net: "images.prototxt"', TEN))
+    (folder / "images.prototxt").write_text(IMAGES)
+    machine, trained = Machine(installed.environment(2), 2), []
+    for number, prefers in enumerate(("small,one", "small,small", "one,one")):
+        cache = {"CAFFELITE_CACHE": str(tmp_path / f"cache{number}"), "CAFFELITE_TUNE": "1"}
+        log = machine.train(gpus=2, STAND_IN_PREFERS=prefers, **cache)
+        assert "2 processes" in log and "eagerly" not in log
+        trained.append([a.tobytes() for a in weights.read_model(folder / LAST)["conv"]])
+    assert trained[0] == trained[1] != trained[2]
+
+
 @pytest.mark.parametrize("options, ranks", [([], 2), (["-split", "stages=2"], 2), (["-split", "stages=2"], 4)])
 def test_eager_ranks_train_as_one(machine, folder, options, ranks):
     """Without graphs; and two copies of a net that two GPUs hold each."""

@@ -47,9 +47,9 @@ def test_a_net_on_the_stand_in(net, tmp_path):
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     names = [row["name"].partition(": ")[2] for row in rows]
-    assert names == ["", "slowest layers", "forward and backward"]
+    assert names == ["", "choices", "slowest layers", "forward and backward"]
     assert rows[-1]["ms"] > 0 and "%" in rows[-2]["detail"] and "images/s" in rows[0]["detail"]
-    assert net != "lenet" or "conv2" in rows[1]["detail"]
+    assert net != "lenet" or "conv2" in rows[2]["detail"]
 
 
 @pytest.mark.slow
@@ -64,8 +64,9 @@ def test_data_of_nets_that_have_their_own(net, tmp_path, monkeypatch, capsys):
     on_cpu = lambda words, folder: run([w for w in words if w not in ("-gpu", "0")], folder)  # noqa: E731
     monkeypatch.setattr(gpu_figures, "run", on_cpu)
     gpu_figures.layers(net, "fp32", gpu_figures.train_on_data(net, "fp32", tmp_path, None), tmp_path)
-    trained, slowest, whole = map(json.loads, capsys.readouterr().out.splitlines())
+    trained, chosen, slowest, whole = map(json.loads, capsys.readouterr().out.splitlines())
     assert trained["ms"] > 0 and trained["name"].startswith(f"{net}, fp32, batch ")
+    assert chosen["name"] == f"{trained['name']}: choices" and chosen["detail"]
     assert slowest["detail"].count(" ms (") == gpu_figures.SLOWEST and whole["ms"] > 0
 
 

@@ -11,6 +11,7 @@ from ..traits import LITTLE_WORK
 from ..types import Array
 from ..window import Window
 from . import operations
+from .alternatives import room_of
 from .cudnn import Problem
 from .formula_kernels import FormulaKernels
 from .memory import pitch
@@ -19,7 +20,6 @@ from .registry import implements
 
 PASSES = {"forward": "the forward pass", "dgrad": "the bottom's gradient", "wgrad": "the weights' gradient"}
 TAKEN = {"forward": "forward", "dgrad": "data gradient", "wgrad": "weight gradient"}  # passes, in tables
-LINE = 256  # bytes: parts of the workspace start at multiples of it
 
 
 @implements(ops.Convolution)
@@ -110,7 +110,7 @@ class Convolution:
         if packs and not forward and self._packed is None:
             self._packed = self._device.empty(w.shape, dtype), self._device.empty(len(w), dtype)
             self._device.generation += 1  # graphs of forward passes do not fill it
-        sizes = _room(w.size, dtype), _room(len(w), dtype)
+        sizes = room_of(w.size, dtype), room_of(len(w), dtype)
         room = sum(sizes) if packs and self._packed is None else 0
         space = self._device.workspace(room + max(1, plan.workspace), np.uint8)
         if packs:
@@ -145,7 +145,7 @@ class Convolution:
         if packing and (self._packed_gradients is None or self._packed_gradients.dtype != dtype):
             self._packed_gradients = self._device.empty(dw.shape, dtype)
         fresh = packs or add  # cuDNN overwrites
-        room, out = _room(dw.size, dtype) if fresh and not packing else 0, self._packed_gradients if packing else dw
+        room, out = room_of(dw.size, dtype) if fresh and not packing else 0, self._packed_gradients if packing else dw
         space = self._device.workspace(room + max(1, plan.workspace), np.uint8)
         if room:
             out = self._device.view(space, 0, dw.shape, dtype)
@@ -197,8 +197,3 @@ def inner_product(device: FormulaKernels, op: ops.InnerProduct) -> operations.In
     single = device.dtype == np.float32 and not op.half and not op.transpose
     fits = op.m * op.n * op.k <= LITTLE_WORK and op.n % 4 == op.k % 4 == 0
     return FusedInnerProduct(device, op) if single and fits else operations.InnerProduct(device, op)
-
-
-def _room(count: int, dtype: np.dtype) -> int:
-    """Bytes of the workspace for a number of values."""
-    return -(-count * dtype.itemsize // LINE) * LINE

@@ -16,14 +16,15 @@ from ...errors import CaffeliteError
 from ..cache import ChoiceCache
 from ..choices import Choices
 from ..window import Window
+from .alternatives import Slices, Small, Turned, channels
 from .installation import first_line, install_extra
 
 log = logging.getLogger("caffelite")
 WORKSPACE = 512 << 20  # bytes of workspace that a plan may request
 MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
+TURNS = 2  # plans of the other layout that are tried
 SECONDS = 20.0  # that a process times plans, which later processes then find on disk
-ALIGNED = 16  # bytes that cuDNN reads at once
-SLICES = "slices"  # the name of a plan for each group, among those of cuDNN's plans
+SLICES, TURNED, SMALL = "slices", "turned", "small"  # the names of alternatives, among those of cuDNN's plans
 SLOW = 1.5  # a plan with a first time of more than this multiple of the best is not measured further
 # Statuses that cuDNN groups with those of problems that it does not support.
 ENVIRONMENT = "PREREQUISITE_MISSING", "SUBLIBRARY_UNAVAILABLE", "INCOMPATIBLE_CUDA_DRIVER", "INCOMPATIBLE_CUDART"
@@ -123,11 +124,6 @@ class Problem(NamedTuple):
         return ([y, weights], x) if self.kind == "dgrad" else ([x, y], weights)
 
 
-def channels(images: Any, first: int, count: int, last: bool) -> Any:
-    """A slice of the channels of images."""
-    return images[..., first : first + count] if last else images[:, first : first + count]
-
-
 class Plan:
     """cuDNN's plans for a problem by name, in cuDNN's order of preference; ``build`` selects one, ``run`` runs
     it.
@@ -225,59 +221,22 @@ def engines_first(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys((*first.values(), *names)))
 
 
-class Slices:
-    """A grouped problem as one problem for each group, on slices of the channels, all by one plan. plan: that of the
-    problem ``of_group``."""
-
-    def __init__(self, problem: Problem, plan: Any):
-        self._problem, self._plan, self.workspace = problem, plan, plan.workspace
-
-    @staticmethod
-    def of_group(problem: Problem) -> Problem | None:
-        """The problem of one group; None where it cannot be solved on slices: cuDNN reads 16 bytes at once."""
-        groups, (m, c, *_) = problem.groups, problem.w
-        own = m // groups
-        if groups == 1 or any(count * np.dtype(problem.dtype).itemsize % ALIGNED for count in (c, own)):
-            return None
-        (n, wide, *image), (_, every, *top) = problem.x, problem.y
-        return problem._replace(
-            x=(n, c, *image),
-            w=(own, *problem.w[1:]),
-            y=(n, own, *top),
-            pitch=problem.pitch or every,
-            x_pitch=problem.x_pitch or wide,
-        )
-
-    def run(self, inputs, output, workspace) -> None:
-        kind = self._problem.kind
-        names = {"forward": "xwby", "dgrad": "ywx", "wgrad": "xyw"}[kind]
-        arrays = dict(zip(names if len(inputs) + 1 == len(names) else "xwy", (*inputs, output), strict=True))
-        for group in range(self._problem.groups):
-            *read, written = (self._slice(array, name, group) for name, array in arrays.items())
-            self._plan.run(read, written, workspace)
-
-    def _slice(self, array, name: str, group: int):
-        m, c = self._problem.w[0] // self._problem.groups, self._problem.w[1]
-        if name in "wb":
-            return array[group * m : (group + 1) * m]
-        count = c if name == "x" else m
-        return channels(array, group * count, count, self._problem.last)
-
-
 class Engine:
     """The plans of a device, chosen. Layers of one shape share them. strict, deterministic: as in Plan.
 
-    Several plans are timed when a problem is first met, and the fastest is kept on disk, for this driver; that stops
-    after ``SECONDS``. Where runs must be equal, and with CAFFELITE_TUNE=0, the first plan of cuDNN's ranking that suits
-    is taken, and ``choices`` is None. Trials run on arrays of their own.
+    Several plans, and alternatives to them, are timed when a problem is first met, and the fastest is kept on disk, for
+    this driver; that stops after ``SECONDS``. Where runs must be equal, and with CAFFELITE_TUNE=0, the first plan of
+    cuDNN's ranking that suits is taken, and ``choices`` is None. Trials run on arrays of their own. kernel: makes
+    caffelite's own kernels, as ``Kernels.kernel``; without it there is no alternative by these.
     """
 
     choices: Choices | None = None
+    kernel: Callable[..., Any] | None = None
 
     def __init__(self, backend, strict: bool = False, deterministic: bool = False):
         self._backend, self._how = backend, (strict, deterministic)
         self._handles: dict[Any, Any] = {}
-        self._plans: dict[tuple[Problem, Any], Plan | Slices | None] = {}
+        self._plans: dict[tuple[Problem, Any], Solver | None] = {}
         self._reasons: dict[Problem, str] = {}
         self._names: dict[Problem, str] = {}
         self._seconds_left = SECONDS
@@ -294,15 +253,15 @@ class Engine:
             frontend().set_stream(handle=handle, stream=address)
         return self._handles[address]
 
-    def plan(self, problem: Problem) -> Plan | Slices | None:
-        """The plan for a problem, on the stream in use; None where cuDNN has none that suits."""
+    def plan(self, problem: Problem) -> "Solver | None":
+        """What solves a problem on the stream in use; None where cuDNN has no plan that suits."""
         key = problem, self.handle()  # a plan belongs to a handle
         if key not in self._plans:
             self._plans[key] = self._chosen(problem)
         return self._plans[key]
 
     def name(self, problem: Problem) -> str:
-        """The engine of the plan of a problem that was met, as eng34, or "slices"."""
+        """What solves a problem that was met: the engine of cuDNN's plan, as eng34, or the name of an alternative."""
         return self._names[problem].split("_")[0]
 
     def why_none(self, problem: Problem) -> str:
@@ -312,9 +271,9 @@ class Engine:
     def open(self, problem: Problem) -> Plan:
         return Plan(problem, *self._how, handle=self.handle())
 
-    def _chosen(self, problem: Problem) -> Plan | Slices | None:
+    def _chosen(self, problem: Problem) -> "Solver | None":
         failures: list[str] = []
-        slices = self._slices(problem) if self.choices else None
+        slices = self._slices(problem) if self.choices else None  # on all ranks, since its plan is chosen too
         try:
             plan = self.open(problem)
         except errors() as mistake:
@@ -324,10 +283,16 @@ class Engine:
         if not self.choices:
             name = next(names, None)
         else:
-            suits = functools.partial(_suits, plan, slices)
+
+            def suits(name: str) -> bool:
+                return bool(self._alternative(problem, slices, name)) or (name in plan.names and plan.build(name))
+
             measure = functools.partial(self._fastest, problem, plan, slices, names, failures)
             name = self.choices.agree(problem.words(), suits, measure)
-        if name is None or name == SLICES or not plan.build(name):
+        if name and (other := self._alternative(problem, slices, name)):
+            self._names[problem] = name
+            return other
+        if name is None or name not in plan.names or not plan.build(name):
             self._reasons[problem] = failures[0] if failures else "cuDNN has no plan that suits"
             return self._by_groups(problem, slices)
         self._names[problem] = name
@@ -337,6 +302,34 @@ class Engine:
         """What is left where no plan of the complete problem is taken."""
         self._names[problem] = SLICES
         return slices or self._slices(problem)
+
+    def _alternatives(self, problem: Problem, slices: Slices | None, failures: list[str]) -> "dict[str, Solver]":
+        """What may solve a problem beside cuDNN's plans for it, by name."""
+        names, other = [SLICES, SMALL], Turned.of_other_layout(problem)
+        if other and (plan := self._opened(other)):
+            best = itertools.islice(self._candidates(other, plan, failures), TURNS)
+            names += [f"{TURNED} {name}" for name in best]
+        return {name: solver for name in names if (solver := self._alternative(problem, slices, name))}
+
+    def _alternative(self, problem: Problem, slices: Slices | None, name: str) -> "Solver | None":
+        """The alternative of this name, where it can be taken here."""
+        kind, _, own = name.partition(" ")
+        if kind == SMALL and self.kernel and Small.suits(problem):
+            return Small(self.kernel, problem)
+        if kind != TURNED:
+            return slices if kind == SLICES else None
+        other = Turned.of_other_layout(problem)
+        plan = self._opened(other) if other else None
+        if plan is None or own not in plan.names or not plan.build(own):
+            return None
+        turned = Turned(self._backend, problem, plan)
+        return turned if turned.workspace <= WORKSPACE else None
+
+    def _opened(self, problem: Problem) -> Plan | None:
+        try:
+            return self.open(problem)
+        except errors():
+            return None
 
     def _slices(self, problem: Problem) -> Slices | None:
         """The problem's plan by groups, where there is one."""
@@ -355,7 +348,7 @@ class Engine:
             except (RuntimeError, MemoryError) as mistake:
                 failures.append(f"{name}: {first_line(mistake)}")
 
-    def _trial(self, problem: Problem, plan: Plan | Slices) -> tuple[list[Any], Any, Callable[[], None]]:
+    def _trial(self, problem: Problem, plan: "Solver") -> tuple[list[Any], Any, Callable[[], None]]:
         """Inputs that are 0, an output, and what runs a plan on them."""
         inputs, output = problem.arrays(self._backend.empty)
         for array in inputs:
@@ -384,15 +377,17 @@ class Engine:
             return next(names, None), False
         _log_timing()
         begin = time.perf_counter()
+        tried = [*itertools.islice(names, MOST)]
+        others = self._alternatives(problem, slices, failures)
 
         def lap(name: str, times: int) -> float:
-            taken = slices if name == SLICES and slices else plan
-            if taken is plan:
+            if name not in others:
                 plan.build(name)
-            return self._backend.lap(self._trial(problem, taken)[2], times)
+            return self._backend.lap(self._trial(problem, others.get(name, plan))[2], times)
 
-        tried = [*itertools.islice(names, MOST), *([SLICES] if slices else [])]
-        times = laps(tried, lap, failures)
+        times = laps([*tried, *others], lap, failures)
+        if self.choices:
+            self.choices.times[problem.words()] = times
         log.info("%s: %s", problem.words(), ", ".join(f"{name} {ms:.3g} ms" for name, ms in times.items()))
         self._seconds_left -= time.perf_counter() - begin
         if self._seconds_left <= 0:
@@ -400,9 +395,7 @@ class Engine:
         return min(times, key=times.__getitem__, default=None), not failures
 
 
-def _suits(plan: Plan, slices: Slices | None, name: str) -> bool:
-    """Whether a choice can be taken here."""
-    return bool(slices) if name == SLICES else name in plan.names and plan.build(name)
+Solver = Plan | Slices | Turned | Small  # of a problem
 
 
 def laps(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> dict[str, float]:

@@ -80,6 +80,7 @@ class GPU(FormulaKernels):
         self._forks = [(Fork(self.backend), self.empty(0, np.uint8)) for _ in range(FORKS)]  # each with its workspace
         self.graphs = weakref.WeakSet()
         super().__init__()
+        self.engine.kernel = self.kernel
 
     @property
     def arithmetic(self) -> str:

@@ -16,6 +16,7 @@ class Convolutions(Protocol):
     """Plans of convolutions: see cudnn.Engine."""
 
     choices: Choices | None
+    kernel: Callable[..., Any] | None
 
     def plan(self, problem: Any) -> Any: ...
 

@@ -197,6 +197,9 @@ class HostBackend:
     def model(self) -> str:
         return "host"
 
+    def driver(self) -> str:
+        return "0"
+
     def free_bytes(self) -> int:
         return 1 << 30
 

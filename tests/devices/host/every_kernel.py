@@ -15,7 +15,7 @@ import numpy as np
 from devices.host.backend import HERE, SANITIZER, HostBackend, encoded
 
 from caffelite.devices import Window, detection_ops, formula_ops, ops
-from caffelite.devices.cuda import GPU, formula_kernels, kernels
+from caffelite.devices.cuda import GPU, alternatives, cudnn, formula_kernels, kernels
 from caffelite.devices.formula import Formula
 
 # Where each CUDA thread is a thread, starting them takes the time: two blocks show what blocks do to each other, and
@@ -264,6 +264,16 @@ class Runs:
                     op.forward(x, w, bias, y, 0.1)
                 with context.backward_pass(False):
                     op.backward(x, w, y, dx, dw, self.normal(8))
+
+    def small_convolutions(self) -> None:
+        for m, groups in ((8, 2), (3, 1)):
+            x, w, y = (2, 4, 6, 7), (m, 4 // groups, 3, 2), (2, m, 3, 6)
+            window = Window((3, 2), (2, 1), (1, 1), (1, 2))
+            arrays = {name: self.normal(*shape) for name, shape in (("x", x), ("w", w), ("y", y), ("b", (m,)))}
+            for kind, names in (("forward", "xwby"), ("forward", "xwy"), ("dgrad", "ywx"), ("wgrad", "xyw")):
+                task = cudnn.Problem(kind, x, w, y, window, len(names) == 4, len(names) == 4)
+                *read, written = (arrays[name] for name in names)
+                alternatives.Small(self.dev.kernel, task).run(read, written, None)
 
 
 GROUPS = [name for name in vars(Runs) if name not in ("put", "normal", "index") and not name.startswith("_")]

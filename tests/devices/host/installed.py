@@ -2,6 +2,7 @@
 
 `environment()` has the variables of such a process. STAND_IN_GPUS: how many GPUs it has; STAND_IN_NCCL: its version of
 NCCL, as 22803; STAND_IN_FAULT: see communicator.py; STAND_IN_SMALL=1: self-tests and reports have few iterations.
+STAND_IN_PREFERS: by GPU, joined by commas, what its clock finds the fastest for convolutions, see plans.Engine.
 """
 
 import os
@@ -57,7 +58,10 @@ def install(name: str) -> None:
     Array.queue = staticmethod(lambda work: stand_in.cuda.get_current_stream().add(work))
     backend.Blas = lambda cupy, stream, strict: lambda *operands: stream.add(partial(host_product, *operands))
     backend.CuPyBackend.queue = lambda self, work: self.stream.add(work)
-    backend.CuPyBackend.convolutions = lambda self, strict, deterministic: plans.Engine(self)
+    preferred = os.environ.get("STAND_IN_PREFERS", "").split(",")
+    backend.CuPyBackend.convolutions = lambda self, strict, deterministic: plans.Engine(
+        self, prefers=preferred[self._device.id] if preferred != [""] else None
+    )
     cudnn.frontend = fake_cudnn
     if os.environ.get("STAND_IN_SMALL"):
         _shrink()
