@@ -43,7 +43,7 @@ def make_site(folder: Path) -> list[Any]:
     (folder / "lenet_fast_run/hierarchy.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n")
     command("test", *model, "--report", "reports/lenet_fast", cwd=folder)
     command("new", "digits", "digits_train_lmdb", "--net=lenet", cwd=folder)
-    rates = ["--set=base_lr=0.003,0.01,0.03", "--set=momentum=0.8,0.9", "--set=max_iter=60", "--set=test_interval=20"]
+    rates = ["--set=base_lr=0.003,0.03", "--set=momentum=0.8,0.9", "--set=max_iter=60", "--set=test_interval=20"]
     command("sweep", "--solver", SOLVER, *rates, "--folder=sweep", cwd=folder)
     command("train", "--solver", "digits/solver.prototxt", "--set=max_epoch=6", cwd=folder)
     fields = ["--set=snapshot_prefix=lenet_long", "--set=max_iter=100000", "--set=test_interval=100"]
@@ -115,7 +115,13 @@ OTHERS = {
     "error": ("/run?folder=absent", None),
 }
 
-HEIGHTS = {"run": 1420, "models": 360, "model": 360}  # pixels, of long pages and of pages with little on them
+HEIGHTS = {
+    "run": 1420,
+    "models": 360,
+    "model": 360,
+    "queue": 900,
+    "runs": 800,
+}  # pixels, of long pages and of pages with little on them
 
 
 def main() -> None:
@@ -177,6 +183,7 @@ def picture(page: Any, folder: Path, name: str, mark: str) -> None:
     clip = {"x": 0, "y": 0, "width": WIDE["width"], "height": min(height, HEIGHTS.get(name, height))}
     page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True, clip=clip)
     if name == "run":
+        page.evaluate("document.querySelector('.top').style.position = 'static'")  # it would cover a part of the layer
         page.locator("#layer").screenshot(path=folder / f"serve_layer{mark}.png")
 
 

@@ -83,6 +83,11 @@ def weights(path: Path) -> Path | None:
     return named.folder / f"{named.name}.caffemodel" if named and not path.is_file() else None
 
 
+def is_copy(folder: Path) -> bool:
+    """Whether a folder holds a copy of a net that ships with weights, not a project by the same name."""
+    return (folder / CARD).is_file()
+
+
 def copy(one: TrainedNet, folder: Path, force: bool = False) -> list[Path]:
     """Copies a net with its recipe, weights, labels, pictures and the recorded run, and returns the paths. Errors: one
     of the files exists and not force; a file is not what was shipped."""

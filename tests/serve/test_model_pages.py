@@ -411,5 +411,10 @@ def test_an_empty_folder_offers_nets_that_ship_with_weights(tmp_path):
         assert actual.json()["answers"][0]["label"] == "7"
         again = client.post("/try/shipped", data={"name": "lenet_mnist"}, headers=headers)
         assert again.json() == {"net": net}, "what is there stays"
+        (tmp_path / "lenet_mnist/card.json").unlink()  # as a project of that name, which has none
+        assert [one["shipped"] for one in client.get("/models.json").json()["models"]] == [False]
+        other = client.post("/try/shipped", data={"name": "lenet_mnist"}, headers=headers).json()["net"]
+        assert other == "lenet_mnist_2/deploy.prototxt"
+        assert client.get("/try.json").json()["of_package"] == [other] and client.get("/try.json").json()["net"] == net
         refused = client.post("/try/shipped", data={"name": "../other"}, headers=headers)
         assert refused.status_code == 400 and "no net" in refused.json()["error"]

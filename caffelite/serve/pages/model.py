@@ -93,9 +93,8 @@ def _tests(report: Path, weights: Path) -> bool:
 def models(request: Request) -> Response:
     """Deploy nets, runs, and test reports below the roots."""
     config = page.config_of(request)
-    names = {one.name for one in trained.trained()}
     deploy = [
-        {"path": one.address, "changed": one.changed, "shipped": one.path.parent.name in names}
+        {"path": one.address, "changed": one.changed, "shipped": trained.is_copy(one.path.parent)}
         for one in catalog.deploy_nets(config)
     ]
     reports = [_report_row(one) for one in catalog.reports(config)]

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import math
 import os
 import threading
@@ -36,19 +37,19 @@ def try_model(request: Request) -> Response:
     config = page.config_of(request)
     query = request.query_params
     models = catalog.deploy_nets(config)
-    names = {one.name for one in trained.trained()}
+    of_package = {one.address for one in models if trained.is_copy(one.path.parent)}
     net, run = query.get("net", ""), query.get("run", "")
     if run and not net:
         net = deployed(config, config.resolve(run))
     if not net and not run and models:
-        net = next((one.address for one in models if one.path.parent.name not in names), models[0].address)
+        net = next((one.address for one in models if one.address not in of_package), models[0].address)
     values: dict[str, Any] = {
         "net": net,
         "other": query.get("other", ""),
         "run": run,
         "job": query.get("job", ""),
         "models": [one.address for one in models],
-        "of_package": [one.address for one in models if one.path.parent.name in names],
+        "of_package": [one.address for one in models if one.address in of_package],
         "data_sets": [one.address for one in catalog.data_sets(config)],
         "hierarchy": _hierarchy_beside(config, net),
         "downloads": config.allow_download,
@@ -104,11 +105,14 @@ def deploy(request: Request, fields: page.Fields) -> Response:
 
 
 def shipped(request: Request, fields: page.Fields) -> Response:
-    """Copies a net that ships with weights, and its pictures, below the first root, unless it is there."""
+    """Copies a net that ships with weights, and its pictures, below the first root, unless it is there; a project by
+    its name stays."""
     config = page.config_of(request)
     one = trained.find(page.text_field(fields, "name"))
-    folder = config.roots[0] / one.name
-    if not (folder / DEPLOY).is_file():
+    names = itertools.chain([one.name], (f"{one.name}_{number}" for number in itertools.count(2)))
+    folders = (config.roots[0] / name for name in names)
+    folder = next(each for each in folders if trained.is_copy(each) or not (each / DEPLOY).is_file())
+    if not trained.is_copy(folder):
         with roots.folder(folder, make=True):
             trained.copy(one, folder)
     net = config.address(folder / DEPLOY)
