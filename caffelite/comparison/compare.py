@@ -139,6 +139,7 @@ def compare_programs(
     for batch in _batches(feeder, a, source, samples, seed, dev):
         made, theirs = a.outputs(batch.a), b.outputs(batch.b)
         for name, (one, other) in _pairs(made, theirs, a, b).items():
+            one, other = _in_order(one), _in_order(other)
             shapes[name] = one.shape
             differences.measure(name, one, _shaped(other, one))
         for each, outputs in zip(judged, (made, theirs), strict=True):
@@ -185,6 +186,15 @@ def _pairs(
     return {name: (values, other) for (name, values), other in zip(made.items(), theirs.values(), strict=True)}
 
 
+def _in_order(values: np.ndarray) -> np.ndarray:
+    """Rows of detections (1, 1, M, 7) by image, class and score, which programs order as they like, without rows of
+    zeros, by which some fill up; other values as they are."""
+    if values.ndim != 4 or values.shape[:2] != (1, 1) or values.shape[3] != 7:
+        return values
+    rows = values[0, 0][values[0, 0].any(1)]
+    return rows[np.lexsort((-rows[:, 2], rows[:, 1], rows[:, 0]))][None, None]
+
+
 def _shaped(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     """The values in another array's shape, where they differ in axes of one element alone."""
     same = [n for n in values.shape if n > 1] == [n for n in like.shape if n > 1]
@@ -198,7 +208,10 @@ def _layer_rows(mine: list[Layer], theirs: list[Layer]) -> list[Row]:
     rows = []
     for layer in mine:
         other = next((by_name[plain(name)] for name in layer.names if plain(name) in by_name), None)
-        if other is not None and _shaped(other.values, layer.values).shape == layer.values.shape:
-            difference = share(_shaped(other.values, layer.values), layer.values)
-            rows.append(Row(layer.names[0], layer.values.shape, difference))
+        if other is None:
+            continue
+        one = _in_order(layer.values)
+        values = _shaped(_in_order(other.values), one)
+        if values.shape == one.shape:
+            rows.append(Row(layer.names[0], one.shape, share(values, one)))
     return rows

@@ -11,6 +11,7 @@ from onnx_import.onnx_nets import node, weights
 
 import caffelite
 from caffelite.errors import CaffeliteError
+from caffelite.zoo import trained
 
 NET = """
 layer { name: "in" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } }
@@ -205,3 +206,10 @@ def test_other_shapes_are_an_infinite_difference(made):
 def test_python_raises_what_the_command_prints(made):
     with pytest.raises(CaffeliteError, match="names no weights"):
         caffelite.compare("net.prototxt", "net.onnx")
+
+
+def test_detections_are_compared_whatever_their_order(in_tmp_path, call):
+    assert call("deploy -model ssd_shapes -samples 0 -for opencv -out ssd.prototxt")
+    folder = trained.find("ssd_shapes").folder
+    found = caffelite.compare("ssd_shapes", f"opencv:ssd.prototxt,{folder}/ssd_shapes.caffemodel", folder / "pictures")
+    assert found.same and found.first is None and found.samples == 4
