@@ -3,8 +3,9 @@ process, on two that share the samples, and on two that divide the net.
 
 Each net trains on random data in small batches. The old revision writes a snapshot half-way. The new one repeats the
 whole run, resumes its own snapshot, and resumes the old revision's snapshot. Parameters and histories of all four must
-be equal. The revisions run on the same machine with one thread each, because kernels are chosen by the processor. Where
-both refuse a way for a net, the reason is printed. The exit status is 1 where something differs.
+be equal. The revisions run on the same machine with one thread each, because kernels are chosen by the processor, and
+with a cache of their own, so that the second takes the convolution algorithms that the first one measured. Where both
+refuse a way for a net, the reason is printed. The exit status is 1 where something differs.
 
 Examples:
   python tools/compare_revisions.py v0.1.0
@@ -77,7 +78,8 @@ def train(tree: Path, solver: Path, way: str, state: Path | None = None) -> str:
     words += ["-split", way] if "=" in way else []
     words = words if way == "one" else ["mpirun", "-n", "2", *words]
     threads = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    environment = {**os.environ, **threads, "PYTHONPATH": str(tree)}
+    cache = {"CAFFELITE_CACHE": str(solver.parent.parent / "cache")}
+    environment = {**os.environ, **threads, **cache, "PYTHONPATH": str(tree)}
     done = subprocess.run(words, cwd=solver.parent.parent, env=environment, capture_output=True, text=True)
     said = [line for line in done.stderr.splitlines() if line.startswith("caffelite: ")] or ["failed without a word"]
     return said[0] if done.returncode else ""

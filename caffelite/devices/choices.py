@@ -39,9 +39,8 @@ class Choices:
             if known is not None and suits(known):
                 return known
         best, lasting = measure()
-        if best is not None and lasting:
-            self._cache.put(key, best)
-        return best
+        # Processes with a part of a net each do not agree by messages: all take what the first one has kept.
+        return self._cache.put(key, best, suits) if best is not None and lasting else best
 
     @contextlib.contextmanager
     def shared(self, rank: int, gather: Gather) -> Iterator[None]:

@@ -73,6 +73,14 @@ def test_a_choice_is_kept_on_disk_by_thread_count(new):
     assert other.choose("a", other.timed(direct=1.0, product=2.0)) == "direct" and other.runs
 
 
+def test_processes_that_measure_at_once_take_one_choice(new):
+    """As those of a divided net do, which meet problems in different orders."""
+    one, other = new(), new()
+    assert one.choose("a", one.timed(direct=2.0, product=1.0)) == "product"
+    assert other.choose("a", other.timed(direct=1.0, product=2.0)) == "product" and other.runs
+    assert other.recorded() == ["a: product"]
+
+
 def test_a_choice_of_other_instructions_is_not_taken(new, monkeypatch):
     """A cache that another processor wrote, or this one with fewer instruction sets, is measured again."""
     one = new()

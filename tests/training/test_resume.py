@@ -13,6 +13,7 @@ from caffelite.devices.cache import ChoiceCache
 from caffelite.devices.cpu import choices
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
+from caffelite.training import whole_net
 from caffelite.training.checkpoint.snapshot import names, read_state
 
 SOLVER = """
@@ -222,6 +223,7 @@ def test_a_resumed_run_takes_the_recorded_algorithms(folder, train, monkeypatch)
     fastest = ["winograd4", "winograd2"]  # of those that a pass has
     monkeypatch.setattr(choices, "_fastest", lambda runs: next(a for a in fastest if a in runs))
     monkeypatch.setattr(ChoiceCache, "get", lambda self, key: None)
+    monkeypatch.setattr(ChoiceCache, "put", lambda self, key, value, suits: value)
     (folder / "images.prototxt").write_text("""
 layer { name: "in" type: "DummyData" top: "x" top: "t" dummy_data_param {
   shape { dim: 2 dim: 16 dim: 6 dim: 6 } shape { dim: 2 dim: 16 dim: 6 dim: 6 }
@@ -239,3 +241,12 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }
     again = solver.replace('"run"', '"again"')
     resumed = train(again, device=engines.with_onednn(), resume="run_iter_3.solverstate")
     np.testing.assert_array_equal(whole.params()[0], resumed.params()[0])
+
+
+def test_a_state_has_the_algorithms_of_all_processes(folder, train, monkeypatch):
+    """Those of a divided net meet different problems."""
+    lines = [["a: direct"], ["b: product", "a: direct"]], [["c: winograd4"]]
+    monkeypatch.setattr(whole_net.WholeNet, "gather_shards", lambda self, value: lines)
+    train(SOLVER + SEED)
+    state = pb.SolverState.FromString((folder / "run_iter_7.solverstate").read_bytes())
+    assert list(state.resume.algorithm) == ["a: direct", "b: product", "c: winograd4"]

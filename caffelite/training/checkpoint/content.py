@@ -43,12 +43,13 @@ File = tuple[Path, Iterable[weights.Chunk]]  # its path and its bytes
 
 class Gathered(NamedTuple):
     """The parts of a state that each process has only for itself: the recurrent state of every layer (the arrays of the
-    first group, then those of the second, and so on), the position of every source as (net, layer, samples), and what
-    its data are known by."""
+    first group, then those of the second, and so on), the position of every source as (net, layer, samples), what its
+    data are known by, and the algorithms of its convolutions."""
 
     recurrent: list[pb.CarriedState]
     positions: list[tuple[str, str, int]]
     facts: list[pb.DataFact]
+    algorithms: list[str]
 
 
 class Content:
@@ -104,7 +105,13 @@ class Content:
             [pb.CarriedState.FromString(each) for stage in stages for each in stage[0]],
             [each for stage in stages for each in stage[2]],
             [pb.DataFact.FromString(each) for stage in stages for each in stage[1]],
+            self._algorithms(),
         )
+
+    def _algorithms(self) -> list[str]:
+        """Those of all processes that hold a part of the net."""
+        mine = self._dev.algorithms.recorded() if self._dev.algorithms else []
+        return sorted({line for stage in self._division.gather_shards(mine) for shard in stage for line in shard})
 
     def _facts(self, state: TrainingState) -> list[pb.DataFact]:
         """What the data of this process are known by, and the class weights of its losses."""
@@ -171,7 +178,7 @@ class Content:
             precision=self._dev.precision,
             arithmetic=self._dev.arithmetic,
             data=gathered.facts,
-            algorithm=self._dev.algorithms.recorded() if self._dev.algorithms else (),
+            algorithm=gathered.algorithms,
         )
         for net, layer, position in gathered.positions:
             resume.source.add(net=net, layer=layer, samples=position)
