@@ -35,6 +35,7 @@ from ..layers.data import Feed
 from ..prototxt import Document, schema
 from ..prototxt.overrides import Overrides
 from ..roots import Outside
+from ..system import cache_folder
 from . import state
 
 LONGEST = 4096  # characters of a path
@@ -48,6 +49,11 @@ def _loops(path: Path) -> bool:
     except OSError as error:
         return error.errno == errno.ELOOP
     return False
+
+
+def _own() -> tuple[Path, ...]:
+    """The folders of this program's user: records of jobs, and kernels with what was measured of them."""
+    return state.folder(), cache_folder()
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,12 @@ class Bounds:
 
     def confined(self) -> AbstractContextManager[None]:
         """Within it this thread opens and creates files below the roots alone."""
-        return root_folders.confined(self.roots, (state.folder(),)) if self.roots is not None else nullcontext()
+        return root_folders.confined(self.roots, _own()) if self.roots is not None else nullcontext()
 
     def confine(self) -> None:
         """From now on this process opens and creates files below the roots alone."""
         if self.roots is not None:
-            root_folders.confine(self.roots, (state.folder(),))
+            root_folders.confine(self.roots, _own())
 
     @property
     def unlimited(self) -> bool:

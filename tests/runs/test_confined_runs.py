@@ -9,8 +9,9 @@ import pytest
 from tiny_project import NET, SOLVER
 
 from caffelite import roots
+from caffelite.devices.cache import ChoiceCache
 from caffelite.errors import CaffeliteError
-from caffelite.runs import launch
+from caffelite.runs import launch, limits
 from caffelite.runs.config import RunConfig
 
 OUTPUT = 'layer { name: "o" type: "HDF5Output" bottom: "data" bottom: "label" hdf5_output_param { file_name: "o.h5" } }'
@@ -69,6 +70,15 @@ def test_a_confined_run_is_that_without_bounds(root, monkeypatch):
         shutil.copy(root / name, name)
     trained_twice()
     assert sizes and {path.name: path.stat().st_size for path in Path().glob("*.caffemodel")} == sizes
+
+
+def test_a_confined_process_knows_what_was_measured(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path / "cache"))
+    ChoiceCache("algorithms.json").put("convolution", "winograd4")
+    with limits.Bounds(roots=(tmp_path / "root",)).confined():
+        ChoiceCache("algorithms.json").put("product", "direct")
+        assert ChoiceCache("algorithms.json").get("convolution") == "winograd4"
+    assert ChoiceCache("algorithms.json").get("product") == "direct"
 
 
 def restored(root):

@@ -23,6 +23,7 @@ from ...errors import CaffeliteError
 from ...layers.base.extension_files import load_permitted
 from ...layers.base.feeding import is_input
 from ...prototxt import Document
+from ...system import cache_folder
 from ...visualize import thumbnails
 from ...visualize.explained import ExplainedNet, probabilities
 from . import client
@@ -272,7 +273,7 @@ def serve(connection: Connection) -> None:
             if content["op"] == "open":
                 _limit_memory(content["memory"])
                 if content["roots"] is not None:
-                    roots.confine(tuple(map(Path, content["roots"])))
+                    roots.confine(tuple(map(Path, content["roots"])), (cache_folder(),))
                 if content["python"]:
                     user_modules.permit()
                     load_permitted()
