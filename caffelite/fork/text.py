@@ -62,6 +62,11 @@ class ForkText:
     def has_type(self, name: str) -> bool:
         return self._types.source_name(name) is not None
 
+    def fields(self, message: str) -> frozenset[str]:
+        if not self._schema.has(message):
+            return frozenset()
+        return frozenset(self._schema.message_class(message).DESCRIPTOR.fields_by_name)
+
     def from_bytes(self, data: bytes, kind: type[Message], file: str) -> Message:
         there = self._schema.name_there(kind.DESCRIPTOR.name)
         if there is None:

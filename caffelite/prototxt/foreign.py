@@ -30,6 +30,10 @@ class Foreign(Protocol):
         """Whether a type of layers is the fork's."""
         ...
 
+    def fields(self, message: str) -> frozenset[str]:
+        """The names of the fields of a message of the fork's; none where it has no such message."""
+        ...
+
 
 current: Foreign | None = None
 

@@ -129,6 +129,25 @@ def test_a_field_of_a_type_without_sources_is_a_mistake(fork, tmp_path):
         net(text, tmp_path)
 
 
+BN = """message LayerParameter { optional BNParameter bn_param = 901; }
+message BNParameter { enum BNMode { LEARN = 0; INFERENCE = 1; }
+  FIELD optional BNMode bn_mode = 3 [default = LEARN]; optional FillerParameter scale_filler = 1; }"""
+
+
+@pytest.mark.parametrize(
+    ("field", "segnet"), [("", True), ("optional float decay = 7;", False), ("optional float slope_filler = 7;", False)]
+)
+def test_a_bn_without_fields_is_the_one_that_the_fork_has(tmp_path, field, segnet):
+    option.use(make(tmp_path / "own-caffe", BN.replace("FIELD", field), types=("BN",)))
+    bn = net(HEAD + 'layer { name: "bn" type: "BN" bottom: "x" top: "y" }', tmp_path).layer[1]
+    assert bn.bn_param.HasField("bn_mode") == segnet and not bn.HasField("fork")
+    assert net(HEAD + bn_of("INFERENCE"), tmp_path).layer[1].bn_param.bn_mode == 1
+
+
+def bn_of(mode):
+    return f'layer {{ name: "bn" type: "BN" bottom: "x" top: "y" bn_param {{ bn_mode: {mode} }} }}'
+
+
 def test_defaults_are_those_of_the_fork(fork, tmp_path):
     text = HEAD + 'layer { name: "d" type: "Dropout" bottom: "x" top: "x" %s }'
     assert net(text % "", tmp_path).layer[1].dropout_param.dropout_ratio == 0.25

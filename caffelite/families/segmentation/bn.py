@@ -6,10 +6,10 @@ from ...devices.protocol import Device
 from ...layers.base import require
 from ...layers.base.image_layout import ImageLayout
 from ...layers.base.layer import Layer, Shape, register, split_axis
+from .dialects import HISTORY
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
-# and those of CTPN's, which has scale_filler and shift_filler too; the last is SegStereo's
-HISTORY = ("moving_average", "decay", "var_eps", "use_history_in_test")
+# and HISTORY those of CTPN's, which has scale_filler and shift_filler too
 FORKS = ("PSPNet", "caffe-segnet", "CTPN")
 SEGNET_EPS, BNCONV_EPS = 1e-9, 1e-10
 

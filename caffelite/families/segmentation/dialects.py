@@ -5,6 +5,7 @@ happynear/caffe-windows, foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
 """
 
 from ... import caffelite_pb2 as pb
+from ...prototxt import foreign
 from ...prototxt.families import Changes, unchanged
 from ...prototxt.forks import OWN_CODE
 
@@ -19,6 +20,12 @@ FIELDS = {
 }
 REMEDIES = {"is_seglabel": f"resize labels by a layer ResizeNearestNeighbor; {OWN_CODE}"}
 STEREO = frozenset(("HoleConvolution", "Correlation1D"))  # SegStereo's own types
+HISTORY = (
+    "moving_average",
+    "decay",
+    "var_eps",
+    "use_history_in_test",
+)  # by which a BN is CTPN's; the last is SegStereo's
 OF_OTHERS = "slope_filler", "bias_filler", "momentum", "eps", "bn_mode", "use_history_in_test"
 
 
@@ -32,4 +39,14 @@ def _stereo(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
     return changes
 
 
-CHANGES = {"BN": _stereo}
+def _bn(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
+    """A BN; with -fork also one without a field that tells it as caffe-segnet's, where the fork has that one."""
+    own = foreign.current.fields("BNParameter") if foreign.current else frozenset()
+    if "bn_mode" in own and own.isdisjoint(("slope_filler", *HISTORY)):
+        if not layer.bn_param.HasField("bn_mode"):
+            layer.bn_param.bn_mode = pb.BNParameter.LEARN
+        return unchanged()
+    return _stereo(layer, types)
+
+
+CHANGES = {"BN": _bn}
