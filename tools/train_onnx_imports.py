@@ -17,7 +17,7 @@ from caffelite import caffelite_pb2 as pb, prototxt, weights as caffemodels
 from caffelite.errors import CaffeliteError
 from caffelite.onnx_import import convert
 
-BATCH, ITERATIONS, RATE, MOMENTUM = 4, 10, 0.001, 0.9
+BATCH, ITERATIONS, RATE, MOMENTUM = 4, 10, 0.0001, 0.9
 SIDES = {"inception_v3": 96, "alexnet": 224, "vit_b_32": 224, "timm/vit_tiny_patch16_224": 224}
 SIDE = 64  # of the others: no net needs more, and ten iterations are done in seconds
 
