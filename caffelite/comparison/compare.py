@@ -142,8 +142,8 @@ def compare_programs(
             one, other = _in_order(one), _in_order(other)
             shapes[name] = one.shape
             differences.measure(name, one, _shaped(other, one))
-        for each, outputs in zip(judged, (made, theirs), strict=True):
-            each.add(outputs, batch.labels)
+        for accuracy, scores in zip(judged, (made, theirs), strict=True):
+            accuracy.add(scores, batch.labels)
         if layers and not done:
             first = {name: values[: feeder.rows] for name, values in batch.a.items()}
             other_first = {name: values[: feeder.rows] for name, values in batch.b.items()}

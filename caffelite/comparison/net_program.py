@@ -62,7 +62,7 @@ class NetProgram(NetRunner):
             if node.layer_index < 0 or isinstance(node.layer, Feeding):
                 continue
             for value in node.tops:
-                names = (node.name,) if len(node.tops) == 1 else ()
+                names: tuple[str, ...] = (node.name,) if len(node.tops) == 1 else ()
                 if net.graph.values.get(value.name) is value and value.name not in layers:
                     names += (value.name,)
                 made.append(Layer(names, net.dev.download(net.shown(net.data[value], value))))

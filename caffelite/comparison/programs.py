@@ -28,7 +28,9 @@ class Program(Runner, Protocol):
 
     inputs: dict[str, OpenShape]
     pixels: frozenset[str]
-    document: Document | None
+
+    @property
+    def document(self) -> Document | None: ...
 
     def layers(self, fed: Arrays) -> list[Layer]: ...
 

@@ -52,7 +52,7 @@ class Feeder:
             raise CaffeliteError(f"{b.title} has other inputs than {a.title}", expected=expected, found=found)
         same = a.inputs.keys() == b.inputs.keys()
         self._pairs = {name: name if same else other for name, other in zip(a.inputs, b.inputs, strict=True)}
-        self.net = next((each for each in (a, b) if isinstance(each, NetProgram)), None)
+        self.net: NetProgram | None = next((each for each in (a, b) if isinstance(each, NetProgram)), None)
         self._transforms = self._by_names_of_a()
         for name, other in self._pairs.items():
             if (name in a.pixels) != (other in b.pixels) and name not in self._transforms:

@@ -12,6 +12,7 @@ from ..errors import CaffeliteError, reporting
 from ..export.tensor_files import read_tensors
 from ..proof.runners import Arrays
 from ..proof.torch_runner import TorchRunner, open_module
+from ..prototxt import Document
 from .programs import Layer, OpenShape
 
 WEIGHTS = "net.safetensors"
@@ -34,7 +35,8 @@ class TorchProgram(TorchRunner):
             found = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise CaffeliteError(f"cannot use {path}", expected=expected, found=found) from None
         super().__init__(module, names)
-        self.title, self.document = title, None
+        self.title = title
+        self.document: Document | None = None
         self.pixels: frozenset[str] = frozenset()
         self.inputs: dict[str, OpenShape] = {name: () for name in inspect.signature(module.forward).parameters}
 
@@ -56,5 +58,5 @@ def _returned(text: str) -> list[str]:
     tree = ast.parse(text)
     net = next(each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "Net")
     forward = next(each for each in net.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
-    value = next(each for each in reversed(forward.body) if isinstance(each, ast.Return)).value
+    value = next(each.value for each in reversed(forward.body) if isinstance(each, ast.Return) and each.value)
     return [ast.unparse(each) for each in (value.elts if isinstance(value, ast.Tuple) else [value])]

@@ -18,6 +18,7 @@ from .draws import Key, key, of_sample, uniform
 from .images import MOST_PIXELS, opencv
 from .leveldb import LevelDB
 from .lmdb_reader import Record
+from .samples import Label
 
 
 @dataclass
@@ -73,7 +74,7 @@ class _Annotated(Datums):
         super().look()
         self.encoded = encoded
 
-    def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
+    def image(self, number: int, content: Record) -> tuple[np.ndarray, Label]:
         try:
             record = parsed(content[1])
         except ValueError as mistake:

@@ -13,13 +13,12 @@ from ..errors import CaffeliteError, Details, Where, closed_on_failure
 from .datum_labels import labels_of
 from .lmdb_reader import Lmdb, Record
 from .pictures import AS_CAFFE, Decoder
-from .samples import Check, Samples
+from .samples import Check, Label, Samples
 from .writers import progress_bar
 
 MOST_INDEXED = 4_000_000  # records of a database of which all pages are located at the start
 AT_ONCE = 16  # records that are read together where all are wanted
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
-Label = int | float | np.ndarray
 
 
 class Datums(Samples[Record]):

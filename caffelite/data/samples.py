@@ -22,6 +22,7 @@ Check = Callable[[tuple[int, ...]], None]
 
 
 Content = TypeVar("Content")
+Label = int | float | np.ndarray  # one, or a vector
 
 
 class Samples(Generic[Content]):
@@ -45,7 +46,7 @@ class Samples(Generic[Content]):
         """The contents that `image` decodes; called from one thread at a time."""
         raise NotImplementedError
 
-    def image(self, number: int, content: Content) -> tuple[np.ndarray, int | np.ndarray]:
+    def image(self, number: int, content: Content) -> tuple[np.ndarray, Label]:
         """An image and its label. Errors: it cannot be decoded; reported by `error`."""
         raise NotImplementedError
 
@@ -183,8 +184,8 @@ class DataSource(TransformedSource):
             labels = np.empty((samples.length, *samples.label_shape), np.float32)
             self._loaded = _Loaded(images, labels, np.zeros(samples.length, bool))
         threads = workers() if samples.encoded or not transform.plain else 0
-        labels = [(batch, *samples.label_shape)] if tops == 2 else [(batch,)] * (tops - 1)
-        super().__init__([(batch, *transform.shape), *labels], samples.length, prefetch, threads)
+        label_shapes = [(batch, *samples.label_shape)] if tops == 2 else [(batch,)] * (tops - 1)
+        super().__init__([(batch, *transform.shape), *label_shapes], samples.length, prefetch, threads)
 
     # batches of resident images
 

@@ -13,7 +13,7 @@ from ..layers.base.feeding import feeding_type
 from ..prototxt import resolve
 from . import sources
 from .pictures import FIELDS
-from .samples import DataSource, Samples
+from .samples import DataSource, Label, Samples
 
 KEPT_TRANSFORMS = ("force_color", "force_gray", *FIELDS)  # they decide how an image is decoded
 PATHS = ("source", "label_source", "label_names")
@@ -76,7 +76,7 @@ def open_samples(spec: pb.LayerParameter, file: str = "<layer>") -> Samples:
     raise Where(file).error("no images are stored here")
 
 
-def read(samples: Samples, indices: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
+def read(samples: Samples, indices: list[int]) -> list[tuple[np.ndarray, Label]]:
     """(image C×H×W, label) of samples by their numbers. Errors: no such number; an image that cannot be decoded."""
     for number in indices:
         if not 0 <= number < samples.length:

@@ -16,7 +16,7 @@ from ..data import class_names, stored
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
 from ..data.records import backend_of
-from ..data.samples import Samples
+from ..data.samples import Label, Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
 from ..runs.limits import listed_files
@@ -53,7 +53,7 @@ class OpenSet:
         """The name of a class, or its number."""
         return self.names[label] if 0 <= label < len(self.names) else str(label)
 
-    def read(self, indices: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
+    def read(self, indices: list[int]) -> list[tuple[np.ndarray, Label]]:
         """(image C×H×W, label) by number. Errors: no such sample; it cannot be decoded, or is a file outside the
         roots."""
         with self.lock:
@@ -154,12 +154,13 @@ def layer_source(spec: pb.LayerParameter) -> str:
     return spec.data_param.source or spec.image_data_param.source
 
 
-def sample_label(opened: OpenSet, value: int | np.ndarray) -> str:
-    """The class of a sample by name; several numbers as text, those of a table with their columns."""
+def sample_label(opened: OpenSet, value: Label) -> str:
+    """The class of a sample by name; several numbers, or one that is no class, as text, those of a table with their columns."""
     several = np.ravel(value)
     if opened.columns:
         return ", ".join(f"{name} {one:g}" for name, one in zip(opened.columns[:8], several, strict=False))
-    return opened.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
+    classified = len(several) == 1 and several[0] == int(several[0])
+    return opened.name(int(several[0])) if classified else " ".join(f"{one:g}" for one in several[:8])
 
 
 def png_of(image: np.ndarray) -> bytes:

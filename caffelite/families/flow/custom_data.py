@@ -11,6 +11,7 @@ from ...data.database import Database
 from ...data.lmdb_reader import Record
 from ...data.opening import source_path
 from ...data.sampled import DataLayer
+from ...data.samples import Label
 from ...layers.base.layer import register
 
 DATA = pb.DataParameter
@@ -25,7 +26,7 @@ class Slices(Database):
         self.points, self.encoding = points, encoding
         super().__init__(path)
 
-    def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
+    def image(self, number: int, content: Record) -> tuple[np.ndarray, Label]:
         key, datum = content[0], self.datum(content)
         if datum.float_data or datum.encoded:
             if self.encoding:

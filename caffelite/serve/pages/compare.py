@@ -33,16 +33,17 @@ def compare(request: Request) -> Response:
     runs = [listing.summary(registry.read(folder)) for folder in folders]
     comparison = listing.compare(runs)
     rows = [runs_of.row(request, run) for run in runs]
+    scores = list(dict.fromkeys(name for run in runs for name in run.scores))
     values = {
         "runs": rows,
         "fields": [{"field": each.field, "values": list(each.values)} for each in comparison.fields],
-        "scores": list(dict.fromkeys(name for run in runs for name in run.scores)),
+        "scores": scores,
         "command": shlex.join(["caffelite", "runs", *map(str, folders), "-compare"]),
     }
     different = [each.field for each in comparison.fields]
     columns = [[each.values[i] for each in comparison.fields] for i in range(len(runs))]
     names = names_by_fields(different, columns) if different else [row["name"] for row in rows]
-    shown = {name: class_name(name, [labels_of(config, folder) for folder in folders]) for name in values["scores"]}
+    shown = {name: class_name(name, [labels_of(config, folder) for folder in folders]) for name in scores}
     script = {"runs": [{"folder": row["folder"], "name": name} for row, name in zip(rows, names, strict=True)]}
     html = {"script": script, "names": names, "score_names": shown, "plotly": assets.plotly_url()}
     return page.render(request, "compare.html", values, only_html=html)
