@@ -155,7 +155,7 @@ def layer_source(spec: pb.LayerParameter) -> str:
 
 
 def sample_label(opened: OpenSet, value: Label) -> str:
-    """The class of a sample by name; several numbers, or one that is no class, as text, those of a table with their columns."""
+    """A class by name; several numbers, those of a table with their columns, or one that is no class as text."""
     several = np.ravel(value)
     if opened.columns:
         return ", ".join(f"{name} {one:g}" for name, one in zip(opened.columns[:8], several, strict=False))
