@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
-LANGUAGE = "errors addresses file_names roots inputs file_types system caffelite_pb2 "
+LANGUAGE = "errors addresses file_names roots inputs file_types zip_names system caffelite_pb2 "
 ARROWS = {
     "__version__": "",
     "errors": "",
@@ -36,6 +36,7 @@ ARROWS = {
     "spreadsheet": "",
     "stored": "errors inputs",
     "file_types": "errors inputs",
+    "zip_names": "",
     "user_modules": "errors",
     "prototxt": LANGUAGE,
     "weights": LANGUAGE,

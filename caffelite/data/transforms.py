@@ -1,5 +1,6 @@
 """The transform of an image: augmentation, then mean, crop, mirror and scale in Caffe's order."""
 
+import copy
 import io
 import math
 from collections.abc import Sequence
@@ -72,6 +73,12 @@ class Transform:
         self._mean_image = bool(param.mean_file)
         self._random_crop = any(self.crop) and phase == pb.TRAIN
         self.check(shape)
+
+    def of_pixels(self) -> "Transform":
+        """The same transform, with the same draws, whose results are pixels: without mean and scale."""
+        result = copy.copy(self)
+        result.mean, result.scale = None, np.float32(1)
+        return result
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Raises the error that says why an image of this shape cannot be taken, if it cannot."""

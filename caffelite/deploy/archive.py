@@ -13,6 +13,7 @@ from typing import IO
 from .. import inputs
 from ..errors import CaffeliteError, quoted, reporting
 from ..file_types import file_type
+from ..zip_names import name_of
 
 KINDS = {"model": r"deploy\.prototxt", "weights": r".*\.caffemodel(\.h5)?", "mean": r"mean\.(binaryproto|npy)"}
 KINDS["labels"] = r"labels\.txt"
@@ -76,7 +77,7 @@ def _members(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 with archive.open(entry) as file:
-                    yield entry.filename, entry.file_size, file
+                    yield name_of(entry), entry.file_size, file
         return
     with tarfile.open(path) as tar:
         for member in tar:

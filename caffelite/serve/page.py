@@ -29,6 +29,7 @@ from .config import ServeConfig
 
 HERE = Path(__file__).parent
 NAVIGATION = tuple((f"/{name}", name) for name in ("start", "runs", "new", "queue", "data", "models", "try"))
+MOST_NAMES = 10  # of files that were left out
 
 Fields = dict[str, Any]  # of a form: text, or UploadFile; a name that comes several times has a list
 
@@ -193,6 +194,12 @@ def number(text: str | None, name: str, least: int, most: int, default: int) -> 
 def address(path: str, /, **query: str) -> str:
     """An address of this server."""
     return f"{path}?{urlencode(query)}" if query else path
+
+
+def left_out(request: Request) -> dict[str, Any]:
+    """What an upload left out, by the query of the page that follows it: count (left_out), the first names (file)."""
+    names = [printable(name, keep="")[-80:] for name in request.query_params.getlist("file")[:MOST_NAMES]]
+    return {"count": number(request.query_params.get("left_out"), "left_out", 0, 1 << 31, 0), "names": names}
 
 
 def with_query(request: Request, **changes: str) -> str:

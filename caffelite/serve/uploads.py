@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -21,11 +21,11 @@ from starlette.datastructures import UploadFile
 
 from .. import roots
 from ..errors import CaffeliteError, printable, reporting
+from ..zip_names import name_of
 from .config import Limits
 
 MOST_IMAGE = 32 << 20  # bytes of one picture
 ENTRY = 512  # bytes of the directory of an archive for each picture that is allowed
-UTF_8 = 0x800  # flag of a file in an archive
 END, END_64 = b"PK\5\6", b"PK\6\7"  # marks of the end of an archive
 SUFFIXES = {
     **{b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"BM": ".bmp", b"RIFF": ".webp", b"GIF8": ".gif"},
@@ -183,17 +183,10 @@ def _archived(file: IO[bytes], limits: Limits) -> Iterator[tuple[str, bytes]]:
                     expected = "one without a password, stored or deflated"
                     raise CaffeliteError("this archive cannot be read", expected=expected)
                 with archive.open(entry) as content:
-                    yield _name_of(entry), _limited(content, entry.filename)
+                    name = name_of(entry)
+                    yield name, _limited(content, name)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
         raise CaffeliteError("this archive is damaged, or no ZIP archive", found=printable(str(error))[:200]) from None
-
-
-def _name_of(entry: zipfile.ZipInfo) -> str:
-    """The name of a file in an archive. macOS writes UTF-8 without the flag that says so."""
-    if not entry.flag_bits & UTF_8:
-        with suppress(UnicodeError):
-            return entry.filename.encode("cp437").decode()
-    return entry.filename
 
 
 def _check_directory(file: IO[bytes], limits: Limits) -> None:

@@ -316,10 +316,28 @@ def test_show_draws_augmentation(flowers, tmp_path):
     assert cv2.imread(str(tmp_path / "a.png")).shape[1] == 4 + 8 * (96 + 4)  # a row for each sample
     stored, draws = augmentation_preview.of_net(tmp_path / "net.prototxt", 1, 20)
     windows = [stored[:, top : top + 3, left : left + 3] for top in range(2) for left in range(3)]
-    known = {part.astype(np.float32).tobytes() for part in (*windows, *(one[..., ::-1] for one in windows))}
+    known = {part.tobytes() for part in (*windows, *(one[..., ::-1] for one in windows))}
     actual = {one.tobytes() for one in draws}
     assert stored.shape == (3, 4, 5) and actual <= known and len(actual) > 4
     assert CliRunner().invoke(dataset, ["show", "--draws", "2", str(tmp_path / "flowers_train_lmdb")]).exit_code == 2
+
+
+def test_draws_of_a_sample_show_its_own_colors(flowers, tmp_path):
+    """Each with its own draw of light: mean and scale are left out, no draw is stretched to black and white."""
+    invoke("folder", flowers, "--test", 0, "--out", tmp_path)
+    layer = f"""layer {{ name: "data" type: "Data" top: "data" top: "label" include {{ phase: TRAIN }}
+      transform_param {{ mean_value: 100 mean_value: 110 mean_value: 120 scale: 0.02 %s }}
+      data_param {{ source: "{tmp_path}/flowers_train_lmdb" backend: LMDB batch_size: 2 }} }}"""
+    (tmp_path / "net.prototxt").write_text(layer % "")
+    stored, draws = augmentation_preview.of_net(tmp_path / "net.prototxt", 1, 2)
+    assert all(np.array_equal(one, stored) for one in draws)
+    light = "distort_param { brightness_prob: 0.5 brightness_delta: 20 }"
+    (tmp_path / "net.prototxt").write_text(layer % light)
+    stored, draws = augmentation_preview.of_net(tmp_path / "net.prototxt", 1, 40)
+    changes = [one.astype(int) - stored for one in draws]
+    same = sum(not one.any() for one in changes)
+    assert 8 <= same <= 32 and max(np.abs(one).max() for one in changes) <= 20
+    assert len({one.tobytes() for one in draws}) > 10
 
 
 def test_show_draws_what_the_net_sees(flowers, tmp_path):

@@ -3,6 +3,7 @@
 import io
 import tarfile
 import zipfile
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb, inputs, weights
 from caffelite.data.writers import write_mean
+from caffelite.deploy.archive import Packed, unpack
 
 DEPLOY = """input: "data" input_shape { dim: [1, 1, 4, 4] }
 layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2 } }
@@ -53,6 +55,14 @@ def packed(name: str, files: dict[str, bytes]) -> str:
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
     return name
+
+
+def test_names_in_utf_8_without_its_flag_are_read(files, in_tmp_path):
+    """As zip of Linux and macOS writes them."""
+    small = {"deploy.prototxt": files["deploy.prototxt"], "mm.caffemodel": files["snapshot_iter_9.caffemodel"]}
+    archived = Path(packed("m.zip", small))
+    archived.write_bytes(archived.read_bytes().replace(b"mm.caffemodel", "ü.caffemodel".encode()))
+    assert unpack(archived, in_tmp_path) == Packed(in_tmp_path / "deploy.prototxt", in_tmp_path / "ü.caffemodel")
 
 
 @pytest.mark.parametrize("folder", ["", "20261129-model/", "../"])

@@ -240,6 +240,27 @@ def test_a_drawn_seven_is_answered_7_with_its_group(tab, deployed):
 
 
 @pytest.mark.browser
+def test_a_broken_picture_has_no_answer(browser, server, deployed, drawing):
+    context = browser.new_context(base_url=server.address)  # whose console has the refusal
+    tab = context.new_page()
+    tab.goto(f"/try?net={deployed}")
+    tab.wait_for_selector(".answer[data-ready]")
+    tab.click("#tab-image")
+    tab.set_input_files("#file", drawing)
+    answered(tab, "7")
+    tab.click("[data-part=layers-button]")
+    tab.wait_for_selector("[data-part=layers] img")
+    tab.set_input_files("#file", {"name": "b.png", "mimeType": "image/png", "buffer": b"\x89PNG broken"})
+    tab.wait_for_selector("[data-part=error]:not(:empty)")
+    assert tab.inner_text("[data-part=best]") == "–" and not tab.is_visible("[data-part=seen]")
+    assert not tab.locator("[data-part=scores] li, [data-part=layers] img, .answer[data-best]").count()
+    tab.set_input_files("#file", drawing)
+    answered(tab, "7")
+    assert tab.inner_text("[data-part=error]") == "" and tab.is_visible("[data-part=seen]")
+    context.close()
+
+
+@pytest.mark.browser
 def test_images_come_from_files_the_clipboard_and_a_camera(tab, deployed, drawing):
     tab.goto(f"/try?net={deployed}")
     tab.wait_for_selector(".answer[data-ready]")

@@ -70,11 +70,53 @@ def test_a_drop_and_a_click_train_from_an_empty_folder(browser, server):
         assert "%" in page.inner_text("#predictions") and page.is_visible("#result >> text=Download")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "cp437"])
+def test_names_of_an_archive_without_a_flag_show(browser, server, encoding):
+    """As zip of Linux and macOS writes them, and as DOS did."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("mmmm/1.png", base64.b64decode(shapes(1)[1][1]))
+    name = "gün" if encoding == "utf-8" else "grün"  # four bytes either way
+    content = archive.getvalue().replace(b"mmmm", name.encode(encoding))
+    with opened(browser, server, "/data") as page:
+        page.set_input_files("#chosen-files", [{"name": "a.zip", "mimeType": "", "buffer": content}])
+        until(page, "document.querySelectorAll('#staged img').length === 1")
+        assert page.inner_text("#staged").splitlines()[0] == f"{name} 1"
+        page.fill("[name=name]", f"named in {encoding}")
+        page.click("#send")
+        page.wait_for_url("**/data/set?**")
+        assert page.inner_text(".histogram .name") == name
+
+
+def test_files_that_are_no_pictures_are_named(browser, server):
+    """Those that are chosen at once, those in an archive on the next page; neither is a class."""
+    picture = base64.b64decode(shapes(1)[1][1])
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        for name, content in (("a/1.png", picture), ("b/1.png", picture), ("b/kaputt.jpg", b"no"), ("read.txt", b"me")):
+            made.writestr(name, content)
+
+    def choose(page, *files):
+        page.set_input_files("#chosen-files", [{"name": n, "mimeType": "", "buffer": each} for n, each in files])
+
+    with opened(browser, server, "/data") as page:
+        choose(page, ("mk.py", b"print()"))
+        until(page, "document.querySelector('#others').textContent.includes('left out: mk.py')")
+        assert not page.is_visible("#upload-details") and page.inner_text("#staged") == ""
+        choose(page, ("named.zip", archive.getvalue()))
+        until(page, "document.querySelectorAll('#staged img').length === 3")
+        assert not page.is_visible("#class-of-files") and "read" not in page.inner_text("#staged")
+        page.click("#send")
+        page.wait_for_url("**/data/set?**")
+        expected = "3 files are no readable pictures and are left out: mk.py, b/kaputt.jpg, read.txt"
+        assert page.inner_text("#left-out") == expected
+
+
 def test_one_class_waits_for_another_and_the_name_is_free(browser, server):
     (server.root / "birds").mkdir()
     with opened(browser, server, "/start") as page:
         assert not page.is_visible("#upload-details")
-        page.locator("#drop-pictures").evaluate(DROP, [[f"birds/crow/{i}.png", ""] for i in range(2)])
+        page.locator("#drop-pictures").evaluate(DROP, [[f"birds/crow/{i}.png", shapes(1)[0][1]] for i in range(2)])
         until(page, "document.querySelector('#upload-message').textContent.includes('another class')")
         assert page.input_value("[name=name]") == "birds_2" and "crow 2" in page.inner_text("#staged")
         assert page.locator("#staged img").count() == 2

@@ -107,7 +107,15 @@ def test_a_ready_project_has_time_and_choices(client, tmp_path):
     (tmp_path / made["solver"]).write_text(tiny_project.SOLVER)
     actual = client.get("/start.json", params=query).json()
     assert actual["ready"] and actual["time"] == "about 7.7s for 660 iterations of 11.6 ms, and the tests"
-    assert [one["name"] for one in actual["choices"]] == ["Task", "Net"] and actual["left_out"] == 1
+    assert [one["name"] for one in actual["choices"]] == ["Task", "Net"] and actual["left_out"] == {
+        "count": 1,
+        "names": ["My Pets/cat/b.png"],
+    }
+    uploaded = {**query, "left_out": "11", "file": ["<b>notes.txt", "mk.py"]}
+    shown = client.get("/start", params=uploaded).text
+    assert (
+        "12 files are no readable pictures and are left out: &lt;b&gt;notes.txt, mk.py, My Pets/cat/b.png, …" in shown
+    )
     assert "Training takes about 7.7s" in client.get("/start", params=query).text
 
 

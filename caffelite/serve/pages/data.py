@@ -42,7 +42,8 @@ def data_sets(request: Request) -> Response:
 
 
 def data_set(request: Request) -> Response:
-    """One set. Query: path; label, start: of the gallery; audit: the file of an audit; net, number: of the preview."""
+    """One set. Query: path; label, start: of the gallery; audit: the file of an audit; net, number: of the preview;
+    left_out, file: of the upload before."""
     config, query = page.config_of(request), request.query_params
     text = query.get("path", "")
     opened = open_set(request, text)
@@ -56,12 +57,10 @@ def data_set(request: Request) -> Response:
         "audit": _audit(config, text, query.get("audit", "")),
     }
     others = [one.address for one in catalog.data_sets(config) if one.address != text]
-    left_out = page.number(query.get("left_out"), "left_out", 0, 1 << 31, 0)
     queries = {"previous": values["start"] - PAGE, "next": values["start"] + PAGE}
     links = {name: urlencode({"path": text, "label": values["label"], "start": at}) for name, at in queries.items()}
-    return page.render(
-        request, "data_set.html", values, only_html={"others": others, "links": links, "left_out": left_out}
-    )
+    html = {"others": others, "links": links, "left_out": page.left_out(request)}
+    return page.render(request, "data_set.html", values, only_html=html)
 
 
 def samples(request: Request) -> Response:

@@ -27,12 +27,13 @@ from .queue import row
 THUMBS = 8  # pictures of a class
 MOST_CLASSES = 60  # that show pictures
 TIME = re.compile(r"^Time: (.+?)\. ", re.MULTILINE)  # a line that `caffelite new` prints
+LEFT_OUT = "Left out: "  # before a path and a reason, there too
 CHOICE = re.compile(r"([A-Z][a-z]+): (.+)")
 
 
 def start(request: Request) -> Response:
     """The form for pictures; with a solver in the query the project that is made of them. Query: solver, data (the
-    path of its pictures), job (which makes it)."""
+    path of its pictures), job (which makes it), left_out, file: of the upload before."""
     config, query = page.config_of(request), request.query_params
     if query.get("solver"):
         return _project(request)
@@ -63,12 +64,19 @@ def _project(request: Request) -> Response:
         "failed": failed,
         "output": printed[-4000:] if failed else "",
         "choices": _choices(printed) if ready else [],
-        "left_out": sum(line.startswith("Left out:") for line in printed.splitlines()),
+        "left_out": _left_out(page.left_out(request), printed),
         "time": match[1] if ready and (match := TIME.search(printed)) else "",
         "net": config.address(net) if ready and (net := solver.parent / TRAIN_NET).is_file() else "",
         "classes": _classes(request, data),
     }
     return page.render(request, "project.html", values)
+
+
+def _left_out(uploaded: dict[str, Any], printed: str) -> dict[str, Any]:
+    """What an upload left out, and what `caffelite new` could not read: count, names."""
+    lines = [line.removeprefix(LEFT_OUT) for line in printed.splitlines() if line.startswith(LEFT_OUT)]
+    names = [*uploaded["names"], *(line.rpartition(": ")[0] for line in lines)][: page.MOST_NAMES]
+    return {"count": uploaded["count"] + len(lines), "names": names}
 
 
 def _choices(printed: str) -> list[dict[str, str]]:

@@ -23,7 +23,9 @@ async function preview(box) {
     const answer = await fetch(`/data/preview.json?${query}`);
     if (!answer.ok) return;
     const { stored, draws } = await answer.json();
-    box.append(...[stored, ...draws].map((src, i) => Object.assign(document.createElement("img"), { src, alt: i ? "varied" : "as stored" })));
+    const row = Object.assign(document.createElement("div"), { className: "preview" });
+    row.append(...[stored, ...draws].map((src, i) => Object.assign(document.createElement("img"), { src, alt: i ? "varied" : "as stored" })));
+    box.append(row);
   }
 }
 

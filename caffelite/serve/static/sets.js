@@ -3,5 +3,5 @@
 import { Upload } from "./upload.js";
 
 new Upload(document.getElementById("upload"), {
-  sent: ({ path, others }) => location.assign(`/data/set?${new URLSearchParams({ path, left_out: others })}`),
+  sent: ({ path }, leftOut) => location.assign(`/data/set?${new URLSearchParams([["path", path], ...leftOut])}`),
 });

@@ -88,6 +88,17 @@ function show(panel, result) {
   part(panel, "kept").textContent = "";
 }
 
+/** Removes the answer for another image. */
+function clear(panel) {
+  for (const name of ["facts", "kept"]) part(panel, name).textContent = "";
+  part(panel, "best").textContent = "–";
+  for (const name of ["scores", "boxes", "general", "saliency", "layers"]) part(panel, name).replaceChildren();
+  for (const name of ["seen", "boxes", "general-box", "correct"]) part(panel, name).hidden = true;
+  for (const name of ["layers-button", "saliency-button"]) part(panel, name).disabled = true;
+  delete panel.dataset.best;
+  delete panel.dataset.count;
+}
+
 // One question at a time: of images that arrive while the answer is computed, only the last one is asked about.
 async function ask() {
   if (!image) return;
@@ -125,7 +136,9 @@ async function askOnce(mine) {
         if (part(panel, "layers").childElementCount) await showLayers(panel);
         if (part(panel, "saliency").childElementCount) await showSaliency(panel);
       } catch (error) {
-        if (mine === round) part(panel, "error").textContent = error.message;
+        if (mine !== round) return;
+        clear(panel);
+        part(panel, "error").textContent = error.message;
       } finally {
         panel.removeAttribute("aria-busy");
       }

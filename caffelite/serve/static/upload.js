@@ -8,11 +8,14 @@ const THUMBS = 8; // of a class
 const MOST = 10_000; // files, as the server takes them
 const CLUTTER = /(^|\/)(\.|__MACOSX\/|Thumbs\.db$)/; // that systems put beside pictures
 const PICTURE = /\.(png|jpe?g|bmp|webp|gif|tiff?)$/i;
+const STARTS = /^(89504e47|ffd8ff|424d|52494646|47494638|49492a00|4d4d002a)/; // of files, in hexadecimal, as the server has them
+const MOST_NAMES = 10; // of files that are left out
 
 export class Upload {
-  /** form: of form.html. sent: called with the answer of the server. complete: called when files were added. */
+  /** form: of form.html. sent: called with the answer of the server, and the query that tells
+   * the next page what was left out. complete: called when files were added. */
   constructor(form, { sent, complete = () => {} }) {
-    Object.assign(this, { form, sent, complete, files: [], classes: new Map(), named: false });
+    Object.assign(this, { form, sent, complete, files: [], others: [], classes: new Map(), named: false });
     this.staged = form.querySelector("#staged");
     this.message = form.querySelector("#upload-message");
     const drop = form.querySelector("#drop-pictures");
@@ -50,10 +53,16 @@ export class Upload {
         this.message.textContent = `More than ${MOST.toLocaleString("en")} files: the others are left out.`;
         break;
       }
+      const archive = /\.zip$/i.test(one.name);
+      if (!archive && !(await isPicture(one.file))) {
+        this.others.push(one.name);
+        continue;
+      }
       this.files.push(one);
-      if (/\.zip$/i.test(one.name)) await this.#unpack(one);
+      if (archive) await this.#unpack(one);
       else this.#show(one.name, () => one.file);
     }
+    this.#reportOthers();
     this.form.querySelector("#upload-details").hidden = !this.files.length;
     if (!this.named && this.files.length) {
       const [first, ...others] = this.files[0].name.split("/");
@@ -61,13 +70,29 @@ export class Upload {
       const one = folders.size === 1 && (others.length > 1 || this.archives);
       this.form.elements.name.value = free(allowed(one ? first.replace(/\.zip$/i, "") : "pictures"), JSON.parse(this.form.dataset.taken));
     }
-    this.complete(this);
+    if (this.files.length) this.complete(this);
+  }
+
+  /** Names the files that are no pictures, which are not sent. */
+  #reportOthers() {
+    const count = this.others.length;
+    const names = this.others.slice(0, MOST_NAMES).join(", ") + (count > MOST_NAMES ? ", …" : "");
+    const text = count === 1 ? "1 file is no picture and is left out" : `${count.toLocaleString("en")} files are no pictures and are left out`;
+    this.form.querySelector("#others").textContent = count ? `${text}: ${names}` : "";
+  }
+
+  /** The query that tells the next page what was left out. stored: the server's answer. */
+  leftOut(stored) {
+    const names = [...this.others, ...stored.left_out].slice(0, MOST_NAMES);
+    return [["left_out", String(this.others.length + stored.others)], ...names.map((name) => ["file", name])];
   }
 
   /** Shows what is in an archive; the server unpacks it. */
   async #unpack({ name, file }) {
     const found = await filesOf(file).catch(() => null);
-    for (const { name, read } of found ?? []) if (!CLUTTER.test(name)) this.#show(name, read);
+    for (const { name, read } of found ?? []) {
+      if (!CLUTTER.test(name) && (PICTURE.test(name) || (await readable(read)))) this.#show(name, read);
+    }
     if (!found) this.#row(name).querySelector(".muted").textContent = "is unpacked by the server";
   }
 
@@ -124,7 +149,7 @@ export class Upload {
     request.responseType = "json";
     request.upload.addEventListener("progress", (event) => (bar.value = event.loaded / event.total));
     request.addEventListener("load", () => {
-      if (request.status === 200) this.sent(request.response);
+      if (request.status === 200) this.sent(request.response, this.leftOut(request.response));
       else over(request.response?.error ?? "The server refuses the upload.");
     });
     request.addEventListener("error", () => over("The server does not answer."));
@@ -132,6 +157,18 @@ export class Upload {
     button.disabled = true;
     request.send(content);
   }
+}
+
+/** Whether a file is a picture, by its first bytes, as the server decides. */
+async function isPicture(file) {
+  const start = await file.slice(0, 4).arrayBuffer().catch(() => new ArrayBuffer(0));
+  return STARTS.test([...new Uint8Array(start)].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
+}
+
+/** Whether a file of an archive, by its read(), is a picture; true where only the server can tell. */
+async function readable(read) {
+  const file = read && (await Promise.resolve(read()).catch(() => null));
+  return !file || isPicture(file);
 }
 
 /** The files of a drop, also those in folders: {name, file} one by one. */

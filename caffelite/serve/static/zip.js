@@ -4,6 +4,9 @@ const END = 0x06054b50; // mark of the end of an archive
 const ENTRY = 0x02014b50; // mark of a file in its directory
 const LONGEST_END = 65_557; // bytes, with the longest comment
 const LARGEST = 32 << 20; // bytes of a picture that is shown, as the server takes them
+const CP437 = // of the bytes from 128 on
+  "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐" +
+  "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■ ";
 const [ENCRYPTED, UTF_8] = [1, 0x800];
 
 /** The files of an archive: [{name, read}], where read() gives a Blob; null for one that only the server can judge:
@@ -36,12 +39,12 @@ async function bytes(file, from, to) {
   return new DataView(await file.slice(from, to).arrayBuffer());
 }
 
-/** A name as the server reads it: macOS writes UTF-8 without the flag that says so. */
+/** A name as the server reads it: zip of Linux and macOS writes UTF-8 without the flag that says so, DOS code page 437. */
 function text(raw, utf8) {
   try {
     return new TextDecoder("utf-8", { fatal: !utf8 }).decode(raw);
   } catch {
-    return new TextDecoder("latin1").decode(raw);
+    return [...raw].map((byte) => (byte < 128 ? String.fromCharCode(byte) : CP437[byte - 128])).join("");
   }
 }
 
