@@ -1,4 +1,4 @@
-"""The notebooks of docs run from an empty folder, and each of their cells shows what is stored in it."""
+"""The notebooks of docs run in a folder that was empty, and each of their cells shows what is stored in it."""
 
 from pathlib import Path
 
@@ -18,8 +18,13 @@ def shown(cell) -> list[set[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_a_notebook_runs_and_shows_what_it_stores(path, tmp_path):
+def test_notebooks_run_in_one_folder_as_they_are_stored(tmp_path):
+    """One after the other, and one of them again."""
+    for path in (*sorted(FOLDER.glob("*.ipynb")), FOLDER / "own-pictures.ipynb"):
+        run(path, tmp_path)
+
+
+def run(path, tmp_path):
     stored = nbformat.read(path, 4)
     made = nbformat.read(path, 4)
     resources = {"metadata": {"path": str(tmp_path)}}

@@ -526,7 +526,9 @@ def test_test_files_have_names_of_their_own():
 def test_paths_in_printed_commands_are_quoted():
     """A path with a space must not become two words of a command that a message proposes."""
     words, numbers = "|".join(COMMANDS), {"command", "queued.id", "ended.id"}
-    command = re.compile(rf"(caffelite ({words})|mkdir -p|2to3 -w|[ (]-(solver|snapshot|resume|python))( -?[\w.]+)* $")
+    command = re.compile(
+        rf"(caffelite ({words})|mkdir -p|fissix -w|[ (]-(solver|snapshot|resume|python))( -?[\w.]+)* $"
+    )
     loose = []
     for path, _ in modules():
         for node in nodes(path):

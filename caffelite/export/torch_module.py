@@ -36,11 +36,14 @@ HEAD = '''"""{title}, made by caffelite export. Weights: {weights} in the same f
     scores = net({arguments})
 """
 
+import json
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+DTYPES = {{"F32": torch.float32, "I64": torch.int64}}  # of the file of weights
 
 
 class Scale(nn.Module):
@@ -68,10 +71,17 @@ class Net(nn.Module):
     @classmethod
     def load(cls, file=Path(__file__).with_name("{weights}")):
         """The net with its weights, in evaluation."""
-        from safetensors.torch import load_file
-
+        data = bytearray(Path(file).read_bytes())
+        start = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:start])
+        header.pop("__metadata__", None)
+        tensors = {{}}
+        for name, entry in header.items():
+            first, last = (start + offset for offset in entry["data_offsets"])
+            values = torch.frombuffer(data[first:last], dtype=DTYPES[entry["dtype"]])
+            tensors[name] = values.reshape(entry["shape"])
         net = cls()
-        net.load_state_dict(load_file(file))
+        net.load_state_dict(tensors)
         return net.eval()
 '''
 

@@ -8,7 +8,10 @@ from .base.layer import REGISTRY, Layer, ParameterShard, ParameterSpec, Shape
 from .base.python_names import native
 from .base.registry import FAMILIES, import_modules
 
-HINT = "a file with the layer can be given by -python FILE (docs/extending.md)"
+HINT = (
+    "give a file with the layer by -python FILE (docs/extending.md), "
+    "or the fork of Caffe that has it by -fork DIR (docs/forks.md)"
+)
 import_modules(__name__)
 
 

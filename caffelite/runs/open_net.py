@@ -145,21 +145,37 @@ class GpuOfSolver(list):
         return requested_by(mistake, "solver_mode: GPU", "run on the CPU: -set solver_mode=CPU")
 
 
+class GpuBesideSolver(list):
+    """The GPUs that -gpu requests where the solver requests some too."""
+
+    def explained(self, mistake: CaffeliteError) -> CaffeliteError:
+        """The error with a remedy that takes back both requests."""
+        from ..devices.cuda.installation import ON_THE_CPU
+
+        both = f"{ON_THE_CPU}, with -set solver_mode=CPU"
+        return mistake.replaced(remedy=mistake.remedy and mistake.remedy.replace(ON_THE_CPU, both))
+
+
 @contextmanager
 def explained(gpu_ids: list[int]) -> Iterator[None]:
     """Within it an error of the GPUs names what requested them: -gpu, or fields of the solver."""
     try:
         yield
     except CaffeliteError as mistake:
-        raise gpu_ids.explained(mistake) if isinstance(gpu_ids, GpuOfSolver) else mistake from None
+        requested = isinstance(gpu_ids, GpuOfSolver | GpuBesideSolver)
+        raise gpu_ids.explained(mistake) if requested else mistake from None
 
 
 def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:
     """The GPUs that -gpu names; without it those of the solver's solver_mode; none for the CPU."""
+    of_solver = solver is not None and solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
     if text is None:
-        if solver is None or not solver.HasField("solver_mode") or solver.solver_mode == pb.SolverParameter.CPU:
-            return []
-        return GpuOfSolver([solver.device_id, *solver.more_device_id])
+        return GpuOfSolver([solver.device_id, *solver.more_device_id]) if solver and of_solver else []
+    numbers = _gpus_of_option(text)
+    return GpuBesideSolver(numbers) if of_solver else numbers
+
+
+def _gpus_of_option(text: str) -> list[int]:
     from ..devices import cuda
 
     if text == "all":

@@ -493,4 +493,8 @@ def new_project(
     source, weights = (None if path is None else Path(path) for path in (source, weights))
     test = Path(test) if isinstance(test, str) else test
     choices = (net, size, task, weights, batch, gray, seed, skip, force, memory, gpu, group)
-    return create(Request(Path(folder), source, test, *choices))
+    try:
+        return create(Request(Path(folder), source, test, *choices))
+    except CaffeliteError as mistake:
+        remedy = mistake.remedy and mistake.remedy.replace("--force", "force=True")
+        raise mistake.replaced(remedy=remedy) from None

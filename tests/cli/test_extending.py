@@ -78,7 +78,8 @@ def parse(text: str):
 def test_an_unknown_type_says_what_helps(softclip, call):
     result = call("check net.prototxt")
     assert result.status == 1 and 'net.prototxt:5:32: mistake: layer "softclip": unknown type "Softclip"' in result.out
-    assert "a file with the layer can be given by -python FILE (docs/extending.md)" in result.out
+    assert "give a file with the layer by -python FILE (docs/extending.md), or the fork" in result.out
+    assert "-fork DIR (docs/forks.md)" in result.out
     assert "softclip_param" not in result.out.replace(NET.splitlines()[4], "")
     assert "if it reads data" not in result.out
 
@@ -135,7 +136,7 @@ def test_a_refused_process_loads_nothing(softclip, monkeypatch):
         ("x = 1\n", "defines no layer type; expected a class with @layer"),
         ("import caffelite.extending\nx = 1 / 0\n", "raised ZeroDivisionError: division by zero ("),
         ("def x(:\n", "does not parse: invalid syntax ("),
-        ("print 'x'\n", "convert it with 2to3 -w "),
+        ("print 'x'\n", "convert it with python -m fissix -w "),
         ("from caffelite.extending import elementwise\nelementwise('ReLU', y='x')\n", '"ReLU" exists already'),
         ("from caffelite.extending import elementwise\nelementwise('Sq', y='x +')\n", "a formula cannot be read"),
         ("from caffelite.extending import elementwise\nelementwise('Sq', y='x + a')\n", "uses a; found x + a"),

@@ -80,6 +80,8 @@ def test_folder_becomes_a_trained_classifier(call, there):
 def test_python_writes_the_project_of_the_command(call, there):
     out = call("new", "hues", "pictures", "-test", "0.25", "-seed", "3").out
     written = {path.name: path.read_bytes() for path in Path("hues").iterdir()}
+    with pytest.raises(CaffeliteError, match="already exists; give force=True to replace it"):
+        caffelite.new_project("hues", "pictures")
     project = caffelite.new_project("hues", "pictures", test=0.25, seed=3, force=True)
     assert {path.name: path.read_bytes() for path in project.paths} == written
     assert out.splitlines()[: len(project.decisions)] == project.decisions and not list(project.findings)

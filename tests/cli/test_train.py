@@ -154,6 +154,9 @@ def test_solver_mode_gpu_without_one(folder, call, monkeypatch):
     assert result.status == 2 and "caffelite: solver_mode: GPU" in result.err and "-gpu" not in result.err
     assert result.err.rstrip().endswith("run on the CPU: -set solver_mode=CPU")
     assert call("train", "-solver", "solver.prototxt", "-set", "solver_mode=CPU").status == 0
+    monkeypatch.setattr(presence, "present", lambda: False)
+    result = call("train", "-solver", "solver.prototxt", "-gpu", "0").refused
+    assert result.err.rstrip().endswith("leave -gpu out to run on the CPU, with -set solver_mode=CPU")
     monkeypatch.setattr(gpus, "present", lambda: False)
     assert call("train", "-solver", "solver.prototxt", "-gpu", "all").status == 0
     (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text().replace("GPU", "CPU"))

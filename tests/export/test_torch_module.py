@@ -1,5 +1,7 @@
 """Nets as modules for PyTorch: the same outputs, batch norm in training too, and what cannot be written."""
 
+import importlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb, devices, prototxt
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.export import torch_check, torch_module
+from caffelite.export.tensor_files import encode_safetensors
 from caffelite.net import graph
 from caffelite.net.net import Net
 from caffelite.proof.torch_runner import open_module
@@ -101,6 +104,19 @@ def test_shipped_nets(name):
     lines = text.splitlines()
     convolutions = [layer for layer in message.layer if layer.type == "Convolution"]
     assert sum("nn.Conv2d(" in line for line in lines) == len(convolutions) and max(map(len, lines)) < 160
+
+
+def test_a_written_module_needs_only_pytorch(tmp_path, monkeypatch):
+    """`Net.load()` reads the weights without the package safetensors."""
+    _, text, weights = exported(parsed(LAYERS["in place"]))
+    (tmp_path / "net_by_itself.py").write_text(text)
+    (tmp_path / "net.safetensors").write_bytes(encode_safetensors(weights))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    loaded = importlib.import_module("net_by_itself").Net.load()
+    assert not loaded.training
+    for name, values in loaded.state_dict().items():
+        np.testing.assert_array_equal(values.numpy(), weights[name])
 
 
 def test_training_of_batch_norm():

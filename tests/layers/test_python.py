@@ -276,19 +276,26 @@ def test_empty_top_is_an_error(write):
 def test_python_2_is_named_with_line_and_remedy(write, line, number):
     module = write(f"\ntry: pass\n{line}\n  pass" if line.startswith("except") else f"\n{line}\n")
     number += line.startswith("except")
-    fails(layer(module, "Square"), f"{module}.py:{number})", "written for Python 2: convert it with 2to3 -w ")
+    fails(
+        layer(module, "Square"), f"{module}.py:{number})", "written for Python 2: convert it with python -m fissix -w "
+    )
 
 
 def test_python_2_in_a_method_is_named(write):
     module = write(SQUARE.replace("self.scale =", "xrange(3); self.scale ="))
-    fails(layer(module, "Square"), "Square.setup raised NameError", f"{module}.py:6); ", "convert it with 2to3 -w ")
+    fails(
+        layer(module, "Square"),
+        "Square.setup raised NameError",
+        f"{module}.py:6); ",
+        "convert it with python -m fissix -w ",
+    )
 
 
 def test_other_mistakes_are_not_called_python_2(write):
     module = write("\ndef f(:\n")
     with pytest.raises(CaffeliteError) as caught:
         bind(layer(module, "Square"))
-    assert "2to3" not in str(caught.value)
+    assert "fissix" not in str(caught.value)
 
 
 def test_modules_and_classes_that_are_not_there(write, tmp_path):

@@ -173,7 +173,9 @@ def test_a_program_of_python_2_is_one_line(write, line):
     command = [sys.executable, "-m", "caffelite.pycaffe", path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith(path) and f"{path}:2)" in done.stderr and f"2to3 -w '{path}'" in done.stderr
+    assert (
+        done.stderr.startswith(path) and f"{path}:2)" in done.stderr and f"python -m fissix -w '{path}'" in done.stderr
+    )
 
 
 def test_a_program_s_own_exception_keeps_its_traceback(write):

@@ -112,4 +112,4 @@ def conversion(mistake: Exception, file: str | None) -> str | None:
     if not old:
         return None
     path = mistake.filename if isinstance(mistake, SyntaxError) else _place(mistake, file).filename
-    return f"the file is written for Python 2: convert it with 2to3 -w {quoted(path)}"
+    return f"the file is written for Python 2: convert it with python -m fissix -w {quoted(path)} (pip install fissix)"
