@@ -6,8 +6,9 @@ from pathlib import Path
 from .. import prototxt, roots
 from ..data import class_names, corrections, listing
 from ..errors import CaffeliteError
-from ..file_names import SOLVER
+from ..file_names import DEPLOY_NET, SOLVER
 from ..runs import control, folder as files, limits, registry
+from ..training.checkpoint import snapshot
 from .config import ServeConfig
 from .projects import best_model
 
@@ -15,9 +16,12 @@ SLOWER = 0.1  # factor of the learning rate, as of fine-tuning: the weights are 
 LABELS = "labels.txt"
 
 
-def retraining(config: ServeConfig, folder: Path) -> Path:
+def retraining(config: ServeConfig, folder: Path, deploy: Path | None = None) -> Path:
     """Writes a copy of a run that starts from its best weights, with corrected lists of images; the path of its solver.
-    Errors: the run has no weights; a label that is no class; what the bounds refuse."""
+    deploy: the run's deploy net, of which the copy gets one that names its own weights.
+
+    Errors: the run has no weights; a label that is no class; what the bounds refuse.
+    """
     weights = best_model(config, registry.read(folder))
     if weights is None:
         raise CaffeliteError("the run has no weights yet", remedy="wait for its first test or snapshot")
@@ -26,6 +30,8 @@ def retraining(config: ServeConfig, folder: Path) -> Path:
     solver = control.clone(folder, to, root)
     try:
         _start_from(config, to, weights, root)
+        if deploy:
+            _write_deploy(deploy, to)
     except BaseException:
         with roots.folder(to.parent) as above:
             shutil.rmtree(above / to.name, ignore_errors=True)
@@ -44,6 +50,19 @@ def _start_from(config: ServeConfig, to: Path, weights: Path, root: Path) -> Non
     for name in ("net.prototxt", "train_net.prototxt", "test_net_0.prototxt"):
         if (to / name).is_file():
             _correct(config, to / name, root)
+
+
+def _write_deploy(deploy: Path, to: Path) -> None:
+    """Writes a deploy net into the copy of a run, with the weights that the copy will have."""
+    document = prototxt.read_net(deploy)
+    net = document.message
+    for each in limits.named_files(net):
+        setattr(each.holder, each.field, str(prototxt.resolve(each.text, document.locate)))
+    solver = prototxt.read_solver(to / SOLVER).message
+    hdf5 = solver.snapshot_format == solver.HDF5
+    named = snapshot.best_name(solver.snapshot_prefix, hdf5).name if solver.best_score else ""  # else the newest ones
+    net.deploy_param.weights = named
+    files.write_atomically(to / DEPLOY_NET, prototxt.write(net))
 
 
 def _correct(config: ServeConfig, path: Path, root: Path) -> None:

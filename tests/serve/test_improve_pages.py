@@ -74,6 +74,17 @@ def test_a_run_trains_on_with_corrected_labels(client, root):
     assert not any("a/2.png" in line for line in lines)
 
 
+def test_a_run_that_trains_on_has_a_net_for_pictures(client, root):
+    deploy = (
+        'input: "data" input_shape { dim: [1, 3, 8, 8] } deploy_param { weights: "first_best.caffemodel" label: "a" }'
+    )
+    (root / "deploy.prototxt").write_text(deploy)
+    client.post("/run/retrain", data={"folder": RUN}, headers=AS_JSON)
+    [one] = job.jobs(root)
+    actual = prototxt.read_net(one.folder.parent / "deploy.prototxt").message.deploy_param
+    assert (actual.weights, list(actual.label)) == ("snapshot_best.caffemodel", ["a"])
+
+
 def test_a_new_project_applies_corrections(client, root):
     correct(client, 0, "1")
     correct(client, 2, "leave")

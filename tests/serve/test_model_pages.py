@@ -432,6 +432,12 @@ def test_an_empty_folder_offers_nets_that_ship_with_weights(tmp_path):
         assert actual.json()["answers"][0]["label"] == "7"
         again = client.post("/try/shipped", data={"name": "lenet_mnist"}, headers=headers)
         assert again.json() == {"net": net}, "what is there stays"
+        (tmp_path / "mine").mkdir()
+        untrained = (tmp_path / net).read_text().replace('weights: "', 'weights: "not_yet_')
+        (tmp_path / "mine/deploy.prototxt").write_text(untrained)
+        assert len(client.get("/try.json").json()["models"]) == 2
+        assert client.get("/try.json").json()["net"] == net, "a net without weights cannot answer"
+        shutil.rmtree(tmp_path / "mine")
         (tmp_path / "lenet_mnist/card.json").unlink()  # as a project of that name, which has none
         assert [one["shipped"] for one in client.get("/models.json").json()["models"]] == [False]
         other = client.post("/try/shipped", data={"name": "lenet_mnist"}, headers=headers).json()["net"]

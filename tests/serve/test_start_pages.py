@@ -62,6 +62,14 @@ def test_an_unreadable_picture_does_not_end_a_page(client, tmp_path):
     assert "cannot be read" in client.get("/data/set", params={"path": "My Pets"}).text
 
 
+def test_lists_of_a_project_are_no_uploaded_pictures(client, tmp_path):
+    pets(client, tmp_path)
+    (tmp_path / "My Pets model").mkdir()
+    (tmp_path / "My Pets model/train.txt").write_text("My Pets/cat/a.png 1\n")
+    assert client.get("/start.json").json()["pictures"] == ["My Pets"]
+    assert len(client.get("/new.json").json()["pictures"]) == 2
+
+
 def test_a_proposed_name_is_free(client, tmp_path):
     pets(client, tmp_path)
     (tmp_path / "My Pets model").mkdir()

@@ -19,6 +19,7 @@ from ..retraining import retraining
 from .model import labels_of, result_of
 from .start import submit
 from .sweep import sweep_of
+from .try_model import deployed
 
 
 def run(request: Request) -> Response:
@@ -154,7 +155,8 @@ def copy(request: Request, fields: Fields) -> Response:
 def retrain(request: Request, fields: Fields) -> Response:
     """Queues a copy of the run that starts from its best weights, with the labels that were corrected meanwhile."""
     config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
-    added = submit(config, retraining(config, folder))
+    deploy = deployed(config, folder)
+    added = submit(config, retraining(config, folder, config.resolve(deploy) if deploy else None))
     where = page.address("/run", folder=config.address(added.folder))
     return page.done(request, where, {"job": work.summary(config, added)})
 

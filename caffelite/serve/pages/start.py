@@ -38,7 +38,7 @@ def start(request: Request) -> Response:
     if query.get("solver"):
         return _project(request)
     values = {
-        "pictures": [{"path": one.address, "kind": one.kind} for one in catalog.pictures(config)],
+        "pictures": [one.address for one in catalog.data_sets(config) if one.kind == catalog.FOLDER],
         "taken": projects.taken_names(config),
     }
     return page.render(request, "start.html", values, only_html={"roots": config.root_names()})

@@ -42,7 +42,8 @@ def try_model(request: Request) -> Response:
     if run and not net:
         net = deployed(config, config.resolve(run))
     if not net and not run and models:
-        net = next((one.address for one in models if one.address not in of_package), models[0].address)
+        own_first = sorted(models, key=lambda one: one.address in of_package)
+        net = next((one.address for one in own_first if _has_weights(config, one.path)), own_first[0].address)
     values: dict[str, Any] = {
         "net": net,
         "other": query.get("other", ""),
@@ -62,6 +63,14 @@ def try_model(request: Request) -> Response:
     if run and not net:
         values["command"] = " ".join(["caffelite", *deploy_command(config, run)])
     return page.render(request, "try.html", values, only_html={"embedded": page.embedded(values)})
+
+
+def _has_weights(config: ServeConfig, path: Path) -> bool:
+    """Whether a deploy net can answer: the weights that it names exist, or there are some beside it."""
+    try:
+        return nets.weights(config, nets.read(config, path)[0]).is_file()
+    except (CaffeliteError, OSError):
+        return False
 
 
 def deployed(config: ServeConfig, run: Path) -> str:
