@@ -23,6 +23,7 @@ from .deploy.detect import LEAST_SCORE, Detection, Detector, detects
 from .deploy.preprocessing import Preparation
 from .deploy.read import Reader, Reading, reads
 from .errors import CaffeliteError
+from .file_names import DEPLOY_NET
 from .fork import option
 from .layers.base import unknown_types
 from .net import net as nets
@@ -37,14 +38,16 @@ Image = str | Path | np.ndarray
 
 
 def load(name: str, gpu: int | None = None) -> Net:
-    """A net that ships with its weights, by a name that `caffelite models` lists. Errors: there is none; a file is not
-    what was shipped."""
-    from .zoo import trained
+    """A net with its weights: the name of one that ships, as `caffelite models` lists them, or a folder with a deploy
+    net that names its weights. Errors: there is none; a file is not what was shipped."""
+    from .zoo import named_files, trained
 
-    one = trained.find(name)
-    for _ in one.verified():
-        pass
-    return Net(one.deploy, gpu=gpu)
+    path = Path(named_files.net((DEPLOY_NET,), name) or name)
+    for one in trained.trained():
+        if one.deploy == path:
+            for _ in one.verified():
+                pass
+    return Net(path, gpu=gpu)
 
 
 class Prediction(NamedTuple):

@@ -78,10 +78,13 @@ def deploy(
     from ..deploy.opencv import written_out
     from ..deploy.preprocessing import describe
     from ..layers.base import unknown_types
+    from ..weights import named_weights
     from .upgrade import write
 
     options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
+    if not weights and (named := named_weights(document.message, document.locate.file)):
+        weights = (str(named),)
     with closing(_graph(document, bool(samples), shape, level, stage)) as graph:
         converted = convert(graph, comma_separated(",".join(wanted)))
         made, preprocessing = converted.message, converted.message.deploy_param

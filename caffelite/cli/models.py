@@ -53,6 +53,7 @@ def models(name: str | None, folder: Path | None, force: bool, download: bool, a
             return
         paths = catalog.copy(catalog.find(name, with_weights), folder, force)
         say(f"wrote {', '.join(map(str, paths))}", err=True)
+        say(_where_weights_are(name, with_weights.values()), err=True)
         say(f"train it with: caffelite train -solver {quoted(folder / catalog.SOLVER)}", err=True)
         return
     rows = [_row(one, catalog.cost(one)) | _weights_of(one.name, with_weights) for one in catalog.shipped()]
@@ -101,6 +102,17 @@ def _copy_trained(one, folder: Path, force: bool) -> None:
     else:
         words = [quoted(folder / word[len(one.name) + 1 :]) if "/" in word else word for word in one.test.split()]
         say(f"try it on {one.data} with: {' '.join(words)}", err=True)
+
+
+def _where_weights_are(name: str, with_weights) -> str:
+    """A line on the weights of a recipe, which are not copied with it."""
+    from ..zoo.published import PUBLISHED
+
+    if names := [one.name for one in with_weights if one.recipe == name]:
+        return f"weights ship as {', '.join(names)}: caffelite models {quoted(names[0])}"
+    if name in PUBLISHED:
+        return f"no weights ship with {name}; caffelite models {quoted(name)} --download gets the published ones"
+    return f"no weights ship with {name}: train it, or convert those of other frameworks by caffelite import"
 
 
 def _weights_of(name: str, with_weights) -> dict:

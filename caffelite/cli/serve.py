@@ -117,6 +117,7 @@ def _serve_model(only: str, batch: int, make_config, run, token: str, options) -
     from ..serve.config import Limits
 
     path = deploy_net(only)
+    say(f"opening {path}", err=True)
     limits = Limits(form=MOST_BODY, upload=MOST_BODY, files=1000)
     config = make_config((path.resolve().parent,), token=token, limits=limits, **options)
     predictor = Predictor(path, batch, None if config.gpus in ("all", "none") else config.gpus)

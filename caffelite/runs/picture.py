@@ -55,8 +55,8 @@ def _draw(axis, runs: Sequence[History], name: str, curves: Curves, over: str) -
             ends.append((axis, x[-1], y[-1], color))
     values = [_value(row, name) for _, _, rows in curves for row in rows]
     top = math.inf if name == "rate" else charts.limit(values)
-    if name == "rate" or is_loss(name):
-        _scale(axis, [value for value in values if value <= top])
+    if (name == "rate" or is_loss(name)) and _scale(axis, [value for value in values if value <= top]):
+        top = math.inf  # a logarithmic axis has room for all
     _mark_outliers(axis, [(getattr(row, over), _value(row, name)) for _, _, rows in curves for row in rows], top)
     axis.set_ylabel("learning rate" if name == "rate" else shown(name), color=INK)
     if name != "rate" and (len(curves) > 1 or len(runs) > 1):
@@ -180,14 +180,18 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
     return [total / many + i * gap for total, many in groups for i in range(int(many))]
 
 
-def _scale(axis, values: list[float]) -> None:
+def _scale(axis, values: list[float]) -> bool:
+    """Whether the axis became logarithmic; without values that suit it, it is linear from 0. A rate of 0 ends the curve
+    of a logarithmic axis."""
     positive = [value for value in values if 0 < value < math.inf]
     if (
         positive
         and all(value >= 0 for value in values if math.isfinite(value))
         and max(positive) / min(positive) > LOG_SPAN
     ):
-        axis.set_yscale("log")
+        axis.set_yscale("log", nonpositive="mask")
         logarithmic(axis.yaxis)
-    elif positive:
+        return True
+    if positive:
         axis.set_ylim(0, 1.08 * max(positive))
+    return False

@@ -15,6 +15,7 @@ from ..inspection.nets import inspected_net
 from ..layers import Shape
 
 FOLDER = Path(__file__).parent
+_LINK = re.compile(r"\[[^]]*\]\((?:\.\./)*([^)]*)\)")  # of Markdown
 _ROW = re.compile(r"^\| \[[^]]+\]\((?P<net>[\w/.]+)\) \| (?P<cells>.*) \|$", re.MULTILINE)
 
 
@@ -47,7 +48,7 @@ def shipped() -> list[ShippedNet]:
     """All shipped nets, in the order of models/README.md. A net has the name of its solver's file."""
     nets: list[ShippedNet] = []
     for row in _ROW.finditer(inputs.read_text(FOLDER / "models" / "README.md")):
-        paper, data, command, parameters, accuracy = row["cells"].split(" | ")
+        paper, data, command, parameters, accuracy = _LINK.sub(r"\1", row["cells"]).split(" | ")
         net, solver = FOLDER / "models" / row["net"], FOLDER / command.strip("`").rsplit(maxsplit=1)[-1]
         paper = nets[-1].paper + paper.removeprefix("the same") if paper.startswith("the same") else paper
         data = nets[-1].data if data == "the same" else data

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from caffelite import prototxt
 from caffelite.zoo import catalog, trained
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,22 @@ def test_list_has_every_shipped_net(call):
 def test_list_is_readable_text(call):
     out = call("models").out
     assert re.search(r"^resnet18 +3×224×224 +11,689,512 +1,814,073,344  published: top-1", out, re.MULTILINE)
+
+
+def test_list_is_free_of_markdown(call):
+    assert "](" not in call("models").out + call("models", "--json").out
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("squeezenet", "no weights ship with squeezenet"),
+        ("alexnet", "--download gets the published ones"),
+        ("lenet", "weights ship as lenet_mnist: caffelite models lenet_mnist"),
+    ],
+)
+def test_a_copy_without_weights_says_where_they_are(call, in_tmp_path, name, expected):
+    assert expected in call("models", name, "mine").err
 
 
 @pytest.mark.parametrize("name", [one.name for one in catalog.shipped()])
@@ -110,3 +127,10 @@ def test_wheel_contains_the_nets(tmp_path):
         copies = [p for p in (installed / folder).rglob("*") if p.is_file()]
         assert files == sorted(p.relative_to(installed / folder) for p in copies)
         assert not (installed / folder).is_symlink()
+
+
+def test_deploy_takes_the_weights_that_ship(call, in_tmp_path):
+    said = call("deploy -model digits -samples 2 -out own.prototxt").ok.err
+    assert "Without -weights" not in said and "Verified with 2 inputs" in said
+    named = prototxt.read_net("own.prototxt").message.deploy_param.weights
+    assert Path(named).resolve() == trained.find("digits").folder / "digits.caffemodel"

@@ -1,5 +1,6 @@
 """Pictures are drawn of one run and of several, with NaN in them too."""
 
+import math
 import re
 
 import pytest
@@ -67,6 +68,22 @@ def test_one_outlier_does_not_flatten_a_curve(interrupted, monkeypatch, first):
             assert axis.get_ylim()[1] <= 1.1 * charts.limit(values)
     marks = [line for axis in figures[0].axes for line in axis.lines if line.get_marker() == "^"]
     assert [line.get_label() for line in marks] == (["above: up to 61.75"] if first == 61.75 else [])
+
+
+def test_a_logarithmic_axis_shows_the_start_and_no_zero(interrupted, monkeypatch):
+    run = of_log(interrupted, "run")
+    losses = [2.4, 1.2, *(0.04 * 0.97**i for i in range(118))]
+    rates = [*(0.01 * 0.95**i for i in range(119)), 0.0]
+    run.train = [Row(i, float(i), {"loss": y}, y, rate) for i, (y, rate) in enumerate(zip(losses, rates, strict=True))]
+    run.tests, run.last, run.last_rate, figures = {}, None, None, []
+    monkeypatch.setattr("caffelite.runs.picture.saved", lambda figure, form: figures.append(figure) or b"")
+    picture([run], "svg")
+    loss, rate = figures[0].axes
+    assert loss.get_yscale() == rate.get_yscale() == "log" and loss.get_ylim()[1] > 2.4
+    assert not any(line.get_marker() == "^" for line in loss.lines)
+    (curve,) = rate.lines
+    path = curve.get_transform().transform_path(curve.get_path()).vertices
+    assert min(y for _, y in path if math.isfinite(y)) >= rate.transData.transform((0, rates[-2]))[1] - 1
 
 
 def test_the_limit_of_an_axis():

@@ -65,6 +65,16 @@ def test_load_refuses_an_unknown_name():
         caffelite.load("lenet_mnits")
 
 
+def test_load_takes_the_folder_of_a_net(tmp_path, in_tmp_path):
+    trained.copy(trained.find("lenet_mnist"), tmp_path / "mine")
+    picture = tmp_path / "mine/pictures/7/7.png"
+    for folder in ("mine", str(tmp_path / "mine")):
+        assert caffelite.load(folder).classify(picture)[0].label == "7"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CaffeliteError, match="empty is a folder; expected a file, or a folder with deploy.prototxt"):
+        caffelite.load("empty")
+
+
 def test_a_changed_file_is_refused(tmp_path, monkeypatch):
     shutil.copytree(trained.find("lenet_mnist").folder, tmp_path / "lenet_mnist")
     monkeypatch.setattr(trained, "FOLDER", tmp_path)
