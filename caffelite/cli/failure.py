@@ -11,6 +11,7 @@ from itertools import pairwise
 import click
 
 from ..errors import did_you_mean, printable, quoted
+from ..file_names import SOLVER
 from ..runs import fingerprint
 from .output import STDOUT, give_up_stdout, say
 
@@ -119,13 +120,16 @@ def _field(name: str) -> str | None:
 
 
 def _file_without_option(context: click.Context, arguments: Sequence[str]) -> str | None:
-    """The command with the option that the first file without one needs."""
+    """The command with the option that the first file, or folder of a solver, without one needs."""
     known = _known(context)
     for before, word in pairwise(("", *arguments)):
         path, kind = os.path.splitext(word.removesuffix(".h5"))
+        if os.path.isfile(os.path.join(word, SOLVER)):
+            path, kind = "solver", ".prototxt"
         options = [option for option in OPTIONS.get(kind, ()) if option in known]
         if before.startswith("-") and "=" not in before or not options:
             continue
         option = options[0] if "solver" in os.path.basename(path) else options[-1]
-        return f"A file needs its option: {context.command_path} {option[1:]} {quoted(word)}"
+        what = "folder" if os.path.isdir(word) else "file"
+        return f"A {what} needs its option: {context.command_path} {option[1:]} {quoted(word)}"
     return None

@@ -28,11 +28,11 @@ RESUMABLE = (registry.STOPPED, registry.OUT_OF_TIME, registry.FAILED, registry.K
 PATIENCE = 4.0  # seconds until a process has locked its folder, or has ended
 
 
-def offered(state: str) -> tuple[str, ...]:
-    """The actions that a run in a state takes."""
+def offered(state: str, reason: str = "") -> tuple[str, ...]:
+    """The actions that a run in a state, for a reason, takes; one that tests ended would end at once."""
     if state == registry.RUNNING:
         return ("pause", "snapshot", "kill")
-    return ("resume",) if state in RESUMABLE else ()
+    return ("resume",) if state in RESUMABLE and not registry.stopped_early(state, reason) else ()
 
 
 def command(folder: str | Path, action: str, python: Sequence[str] = (), fork: str | None = None) -> str:

@@ -128,10 +128,17 @@ def state(folder: str | Path) -> str:
 
 def label(state: str, reason: str = "") -> str:
     """The word for a state that a user sees: a run or a job is "killed" where a user requested that, else "crashed"; it
-    is "paused" where a user paused it, else "stopped"."""
+    is "paused" where a user paused it, "finished" where tests ended it, else "stopped"."""
     if state == STOPPED and reason == PAUSED:
         return reason
+    if stopped_early(state, reason):
+        return FINISHED
     return CRASHED if state == KILLED and reason != ON_REQUEST else state
+
+
+def stopped_early(state: str, reason: str) -> bool:
+    """Whether tests ended a run, by its state and reason: it goes on with another early_stop only."""
+    return state == STOPPED and reason.startswith(EARLY)
 
 
 def read(folder: str | Path) -> RunStatus:

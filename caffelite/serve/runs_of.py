@@ -71,7 +71,7 @@ class Runs:
             "iteration": status.iteration,
             "sessions": status.sessions,
             "last_rate": dict(zip(("iteration", "rate"), last_rate, strict=True)) if last_rate else None,
-            "actions": () if stopping else control.offered(status.state),
+            "actions": () if stopping else control.offered(status.state, status.reason),
             "usage": asdict(usage) if usage else None,
             "sizes": dict(_sizes(run)),
         }

@@ -109,7 +109,7 @@ class Trial:
             return None
         done = status.iteration or 0
         complete = status.state == registry.FINISHED and not status.reason  # the reason is -until
-        early = status.state == registry.STOPPED and status.reason.startswith("stopped early")
+        early = registry.stopped_early(status.state, status.reason)
         if status.state == registry.FAILED:
             return TrialResult(None, done, status.state, status.reason)
         tests = self._tests(score, rung)

@@ -157,3 +157,11 @@ def test_no_summary_of_a_command_is_cut(call, words, monkeypatch):
 )
 def test_usage_errors_suggest_what_was_meant(folder, call, command, said):
     assert call(*command).refused.err.rstrip().endswith(said)
+
+
+def test_a_folder_without_an_option_is_that_of_a_solver(folder, call):
+    (folder / "früchte").mkdir()
+    assert "its option" not in call("train", "früchte").refused.err
+    (folder / "früchte/solver.prototxt").write_text("")
+    said = "A folder needs its option: caffelite train -solver 'früchte'"
+    assert call("train", "früchte").refused.err.rstrip().endswith(said)

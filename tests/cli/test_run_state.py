@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.runs import fields, folder as files, launch, lock, recorder, registry, snapshots
+from caffelite.runs import control, fields, folder as files, launch, lock, recorder, registry, snapshots
 from caffelite.runs.config import RunConfig
 from caffelite.runs.log import LogFile
 from caffelite.training import Trainer
@@ -72,6 +72,7 @@ def test_early_stop(folder, call):
     run = registry.read("run_run")
     assert run.state == "stopped" and run.reason.startswith("stopped early: loss has not been better than")
     assert run.iteration < 100 and outcome(folder)["kind"] == "stopped early"
+    assert run.label == "finished" and control.offered(run.state, run.reason) == ()
 
 
 @pytest.mark.parametrize(

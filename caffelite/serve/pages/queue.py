@@ -67,7 +67,7 @@ def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     return record | {
         "fraction": None if fraction is None else min(fraction, 1.0),
         "is_run": each.is_run,
-        "resumable": recorded and each.state in control.RESUMABLE,
+        "resumable": recorded and "resume" in control.offered(each.state, each.reason),
         "scores": scores,
     }
 

@@ -17,7 +17,7 @@ const byId = (id) => document.getElementById(id);
 function showState(state) {
   const badge = byId("state");
   badge.textContent = state.stopping ? "stopping" : state.label;
-  badge.dataset.state = state.state;
+  [badge.dataset.state, badge.dataset.label] = [state.state, state.label];
   byId("reason").textContent = state.reason;
   if (shown && state.state !== shown) refresh();
   shown = state.state;
