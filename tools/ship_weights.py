@@ -98,6 +98,9 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, help="a folder of class folders")
     parser.add_argument("--transform", default="", help="transform_param of pictures, where the recipe's data has none")
     parser.add_argument("--score", default="accuracy")
+    parser.add_argument("--title", default="accuracy", help="the name of the score for readers")
+    parser.add_argument("--unit", default="", help="of the score for readers")
+    parser.add_argument("--per", type=float, default=1, help="what the score is divided by for that unit")
     parser.add_argument("--deployed", type=Path, help="the net to deploy, where it is not the recipe's")
     args = parser.parse_args()
     recipe, folder = catalog.find(args.recipe), trained.FOLDER / args.name
@@ -126,7 +129,8 @@ def main() -> None:
         if path.is_file()
     }
     test = f"caffelite test -model {args.name}/{catalog.NET} -weights {args.name}/{model.name} -iterations {batches}"
-    card = {"recipe": args.recipe, "score": args.score, "value": values[1], "data": args.data}
+    card = {"recipe": args.recipe, "score": args.score, "value": values[1], "title": args.title, "unit": args.unit}
+    card |= {"per": args.per, "data": args.data}
     card |= {"license": "BSD-2-Clause", "origin": command, "test": test, "files": digests}
     (folder / trained.CARD).write_text(json.dumps(card, indent=1) + "\n")
 

@@ -56,7 +56,11 @@ def models(name: str | None, folder: Path | None, force: bool, download: bool, a
         say(_where_weights_are(name, with_weights.values()), err=True)
         say(f"train it with: caffelite train -solver {quoted(folder / catalog.SOLVER)}", err=True)
         return
-    rows = [_row(one, catalog.cost(one)) | _weights_of(one.name, with_weights) for one in catalog.shipped()]
+    measured = {one.recipe: f"{one.measured} ({one.name})" for one in reversed(with_weights.values())}
+    rows = [
+        _row(one, catalog.cost(one), measured.get(one.name, one.accuracy)) | _weights_of(one.name, with_weights)
+        for one in catalog.shipped()
+    ]
     if as_json:
         options.print_json(rows, ensure_ascii=False)
         return
@@ -69,7 +73,7 @@ def models(name: str | None, folder: Path | None, force: bool, download: bool, a
         say(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
     say("\nwith weights:")
     for one in with_weights.values():
-        say(f"{one.name:24}{one.score} {one.value:g}  {one.size / 1e6:.2f} MB  {one.license}")
+        say(f"{one.name:24}{one.measured}  {one.size / 1e6:.2f} MB  {one.license}")
         about = f"Net {one.recipe}, trained on {one.data} by: {one.origin}"
         say(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
 
@@ -125,13 +129,13 @@ def _weights_of(name: str, with_weights) -> dict:
     return {"weights": rows}
 
 
-def _row(one, cost) -> dict:
+def _row(one, cost, accuracy: str) -> dict:
     return {
         "name": one.name,
         "input": list(cost.shape) if cost.shape else None,
         "parameters": one.parameters,
         "multiply_adds": None if cost.multiply_adds is None else int(cost.multiply_adds),
-        "accuracy": one.accuracy,
+        "accuracy": accuracy,
         "paper": one.paper,
         "data": one.data,
         "train_val": str(one.net),

@@ -14,22 +14,26 @@ from . import catalog
 FOLDER = Path(__file__).parent / "weights"
 CARD = "card.json"
 _FIELDS = {
-    **dict.fromkeys(("recipe", "score", "data", "license", "origin", "test"), str),
-    **{"value": float, "files": {str: str}},
+    **dict.fromkeys(("recipe", "score", "title", "unit", "data", "license", "origin", "test"), str),
+    **{"value": float, "per": float, "files": {str: str}},
 }
 
 
 @dataclass(frozen=True)
 class TrainedNet:
     """A net with weights. recipe: the shipped net that was trained. score, value: of `test`, a command, with the
-    weights as they are stored. license: of the weights. origin: the command that trained them. files: the SHA-256 of
-    each file by its path in ``folder``."""
+    weights as they are stored. title, unit, per: the score's name for readers, its unit, and what the value is divided
+    by for that unit. license: of the weights. origin: the command that trained them. files: the SHA-256 of each file by
+    its path in ``folder``."""
 
     name: str
     folder: Path
     recipe: str
     score: str
     value: float
+    title: str
+    unit: str
+    per: float
     data: str
     license: str
     origin: str
@@ -40,6 +44,11 @@ class TrainedNet:
     def deploy(self) -> Path:
         """The deploy net, which names the weights and labels."""
         return self.folder / catalog.DEPLOY
+
+    @property
+    def measured(self) -> str:
+        """The score for readers, as "end-point error 1.25 pixels"."""
+        return f"{self.title} {self.value / self.per:.4g} {self.unit}".rstrip()
 
     @property
     def size(self) -> int:

@@ -29,6 +29,15 @@ def test_list_is_readable_text(call):
     assert re.search(r"^resnet18 +3×224×224 +11,689,512 +1,814,073,344  published: top-1", out, re.MULTILINE)
 
 
+def test_one_score_of_a_net_with_weights(call):
+    """Both tables have the score of the weights that ship, by one name."""
+    recipes, with_weights = call("models").out.split("with weights:")
+    for name in ("ssd_shapes", "flow_shapes", "segnet_shapes"):
+        measured = trained.find(name).measured
+        assert f"  {measured} ({name})" in recipes and f"{measured}  " in with_weights
+    assert trained.find("flow_shapes").measured == "end-point error 1.25 pixels"
+
+
 def test_list_is_free_of_markdown(call):
     assert "](" not in call("models").out + call("models", "--json").out
 

@@ -55,7 +55,7 @@ def try_model(request: Request) -> Response:
         "hierarchy": _hierarchy_beside(config, net),
         "downloads": config.allow_download,
         "shipped": [
-            {"name": one.name, "score": one.score, "value": one.value, "data": one.data, "bytes": one.size}
+            {"name": one.name, "measured": one.measured, "data": one.data, "bytes": one.size}
             for one in trained.trained()
             if one.pictures
         ],
