@@ -273,7 +273,7 @@ class Session:
         answers.net.warm_up()
         self.opened = time.perf_counter() - self.started
         pages: dict[str, Any] = {}
-        with bar(len(self.files), unit="image", shown=False) as shown:  # which a job reports
+        with bar(len(self.files), unit=" images", shown=False) as shown:  # which a job reports
             for one in answers.of(self.files, self._report if len(self.files) > 1 else None):
                 note = {"file": str(one.file), "seconds": round(one.seconds, 6), "notes": one.notes}
                 entry = note | answers.entry(one)

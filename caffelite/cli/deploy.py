@@ -178,7 +178,7 @@ def _prove(graph, converted, weights: tuple[str, ...], samples: int, gpu: str | 
         load_weights(net, weights)
     else:
         log.warning("Without -weights the proof takes the weights that the fillers make.")
-    with progress_bar(samples, unit="sample") as bar:
+    with progress_bar(samples, unit=" samples") as bar:
         proof = prove(net, converted, samples, bar.update)
     of = "stored images" if proof.raw else "inputs"
     text = "Verified with %d %s: the largest difference of scores is %.2g of the largest score"

@@ -58,7 +58,7 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
                 stack.enter_context(features(kind, path, {b: values[b].shape[1:] for b in chosen}, drafts))
                 for path, chosen in targets
             ]
-            bar = stack.enter_context(progress_bar(batches, unit="batch"))
+            bar = stack.enter_context(progress_bar(batches, unit=" batches"))
             for batch in range(batches):
                 net.clear_loss()
                 net.forward(batch)

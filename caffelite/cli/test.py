@@ -83,7 +83,7 @@ def test(
             pictures.check_installed(mistakes=collector.classification is not None)
         count = collect.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)
-        with progress_bar(count, unit="batch") as bar:
+        with progress_bar(count, unit=" batches") as bar:
             scores = tested.score(count, functools.partial(show_batch, bar))
         records = _show(scores, collector)
         if collector.source:

@@ -171,6 +171,8 @@ def test_many_images_are_a_job_with_a_table(site, client, deployed, drawing):
     data = {"net": deployed, "folder": "", "top": "2"}
     actual = client.post("/try/many", data=data, files=files, headers={"Accept": "application/json"}).json()
     ended(client, actual["id"])
+    progress = client.get(f"/queue/jobs/{actual['id']}.json").json()["progress"]
+    assert (progress["total"], progress["text"]) == (4, "images")
     rows = table(site / actual["result"])
     assert [row["label1"] for row in rows] == ["7", "7", "7", ""] and "decoded" in rows[3]["error"]
     assert all(site in Path(row["file"]).resolve().parents for row in rows)
