@@ -162,8 +162,9 @@ def explained(gpu_ids: list[int]) -> Iterator[None]:
     try:
         yield
     except CaffeliteError as mistake:
-        requested = isinstance(gpu_ids, GpuOfSolver | GpuBesideSolver)
-        raise gpu_ids.explained(mistake) if requested else mistake from None
+        if isinstance(gpu_ids, GpuOfSolver | GpuBesideSolver):
+            raise gpu_ids.explained(mistake) from None
+        raise
 
 
 def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:
