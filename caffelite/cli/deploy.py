@@ -43,8 +43,7 @@ log = logging.getLogger("caffelite")
 @options.choice_option(
     "--channel_order",
     choices=["bgr", "rgb"],
-    help="The channel order of the training images.",
-    default="bgr",
+    help="The channel order of the training images. Default: of a deploy net its own, else bgr.",
     case_sensitive=False,
 )
 @options.shape
@@ -89,7 +88,8 @@ def deploy(
         converted = convert(graph, comma_separated(",".join(wanted)))
         made, preprocessing = converted.message, converted.message.deploy_param
         source = next((s for node, s in graph.sources if node.tops[0].name in converted.inputs), None)
-        describe(preprocessing, source, graph.values[converted.inputs[0]].shape[1:2], channel_order.upper())
+        channels = graph.values[converted.inputs[0]].shape[1:2]
+        describe(preprocessing, source, channels, channel_order.upper() if channel_order else None)
         for note in converted.notes:
             log.info("%s", note)
         if source is not None and getattr(source, "samples", None) is None and len(converted.inputs) == 1:
@@ -98,12 +98,15 @@ def deploy(
         if samples:
             _prove(graph, converted, weights, samples, gpu)
     if labels:
-        preprocessing.label.extend(class_names.read(labels))
+        preprocessing.label[:] = class_names.read(labels)
+    elif preprocessing.label:
+        pass
     elif names := _label_map(graph) or _names_beside(graph, model):
         preprocessing.label.extend(names)
     elif names := _names_of_labels(graph, model):
         preprocessing.label.extend(names)
         preprocessing.answer = pb.DeployParameter.LABELS
+    preprocessing.ClearField("weights")
     if weights:
         preprocessing.weights = os.path.relpath(weights[-1], out.parent)
     _copy_means(made, document.locate, out)

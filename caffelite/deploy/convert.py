@@ -38,7 +38,8 @@ class Converted:
 
 def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Converted:
     """The deploy net of a net's TEST graph. wanted: output blobs instead of those that the losses compare; batch:
-    samples per pass.
+    samples per pass. Of a net that is a deploy net already, its preprocessing stays, and its labels where its outputs
+    do.
 
     Of several losses those of the greatest weight count. Layers keep their names, so weights fit. Errors: an unknown
     blob is wanted, or one that only labels lead to.
@@ -53,6 +54,10 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         scores = _scores(graph, notes)
     needed = _ancestors(value for value, _ in scores)
     made = pb.NetParameter(name=graph.name)
+    if graph.message.HasField("deploy_param"):
+        made.deploy_param.CopyFrom(graph.message.deploy_param)
+        for name in ("label", "answer") if wanted else ():
+            made.deploy_param.ClearField(name)
     recurrent = any(isinstance(node.layer, Recurrent) for node in needed)
     for node in needed:
         made.layer.append(
@@ -169,6 +174,8 @@ def _input(
             made.transform_param.ClearField(name)
         if not made.transform_param.ListFields():
             made.ClearField("transform_param")
+    elif is_input(spec) and spec.HasField("transform_param"):
+        made.transform_param.CopyFrom(spec.transform_param)
     return made
 
 

@@ -239,14 +239,14 @@ def _pixels(array: np.ndarray) -> np.ndarray:
     return images.channels_first(array)
 
 
-def describe(deploy: pb.DeployParameter, source: object, channels: tuple[int, ...], order: str) -> None:
+def describe(deploy: pb.DeployParameter, source: object, channels: tuple[int, ...], order: str | None) -> None:
     """Writes the properties of a data set's images into deploy_param: stored size, background, glyph size and center.
 
     source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape
-    of one axis. order: of colors, a name of ChannelOrder.
+    of one axis. order: of colors, a name of ChannelOrder; None: the one that stands there, else BGR.
     """
-    if channels == (3,):
-        deploy.MergeFrom(pb.DeployParameter(channel_order=order))
+    if channels == (3,) and (order or not deploy.HasField("channel_order")):
+        deploy.MergeFrom(pb.DeployParameter(channel_order=order or "BGR"))
     if not isinstance(source, DataSource):
         return
     samples, sized = source.samples, not source.transform.resizes

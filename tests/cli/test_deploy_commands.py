@@ -64,6 +64,21 @@ def test_deploy_proves_and_describes(digits, call):
     assert net.layer[0].transform_param.scale == pytest.approx(1 / 256)
 
 
+def test_the_deploy_net_of_a_deploy_net_is_that_net(in_tmp_path, call):
+    """Its preprocessing and labels stay; with other outputs the labels go, and -labels replaces them."""
+    assert call("models digits d").status == 0
+    first = prototxt.read_net("d/deploy.prototxt").message
+    assert call("deploy -model d/deploy.prototxt -out d/again.prototxt").status == 0
+    assert prototxt.read_net("d/again.prototxt").message == first
+    assert call("deploy -model d/deploy.prototxt -out d/inner.prototxt -output ip1").status == 0
+    inner = prototxt.read_net("d/inner.prototxt").message
+    assert inner.layer[0] == first.layer[0] and inner.deploy_param.ground == first.deploy_param.ground
+    assert not inner.deploy_param.label
+    Path("names.txt").write_text("".join(f"digit {i}\n" for i in range(10)))
+    assert call("deploy -model d/deploy.prototxt -out d/named.prototxt -labels names.txt").status == 0
+    assert prototxt.read_net("d/named.prototxt").message.deploy_param.label[3] == "digit 3"
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("tool", ["pen", "strokes", "type"])
 def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
