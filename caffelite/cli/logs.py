@@ -20,7 +20,8 @@ class BarHandler(logging.Handler):
         from tqdm import tqdm
 
         try:
-            tqdm.write(self.format(record), file=sys.stderr)
+            # one write for a line: a signal between two would put its own line there
+            tqdm.write(self.format(record) + "\n", file=sys.stderr, end="")
         except OSError:
             give_up_stderr()
 

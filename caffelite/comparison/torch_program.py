@@ -22,10 +22,10 @@ class TorchProgram(TorchRunner):
     """The code of the file runs. Errors: PyTorch is not installed; the file is no module of `caffelite export`."""
 
     def __init__(self, path: Path, title: str):
-        if importlib.util.find_spec("torch") is None:
-            raise CaffeliteError("PyTorch is not installed", remedy="install it with: pip install torch")
         with reporting(f"read {path}"):
             text = inputs.read(path, inputs.TEXT).decode(errors="replace")
+        if importlib.util.find_spec("torch") is None:
+            raise CaffeliteError("PyTorch is not installed", remedy="install it with: pip install torch")
         tensors = read_tensors(path.with_name(WEIGHTS))
         try:
             module = open_module(text, tensors, str(path))

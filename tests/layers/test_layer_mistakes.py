@@ -251,7 +251,7 @@ test_mistakes = mistaken(
     wrong("DummyData", "@num: 1 channels: 1 height: 1", "num, channels, height and width differ in number"),
     wrong("DummyData", "@dummy_data_param { num: 1 channels: 1 height: 1 width: 0 }", "a bad dimension"),
     wrong("DummyData", "shape { dim: 1 } @data_filler { } data_filler { }", "has 2 fillers for 1 tops"),
-    wrong("Data", "", "has 3 top blobs", tops="a b @c"),
+    wrong("ImageData", "", "has 3 top blobs", tops="a b @c"),
 )
 
 

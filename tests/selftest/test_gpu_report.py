@@ -112,7 +112,8 @@ def written(folder: Path) -> dict:
     ],
 )
 def test_a_step_that_fails_costs_its_limit_alone(faulty, what, status, detail):
-    content = runner.run(faulty / "r", Request(None), 200, steps=(step(what), step("after")))
+    limit = 20 if status == "over its limit" else 200
+    content = runner.run(faulty / "r", Request(None), 500, steps=(step(what, limit), step("after", 200)))
     assert content == written(faulty / "r") and content["state"] == "finished"
     failed, after = content["steps"]
     assert failed["status"] == status and detail in failed["detail"], failed
