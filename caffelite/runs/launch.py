@@ -264,8 +264,6 @@ class _Run:
             return Outcome(registry.FINISHED)
         if trainer.stopped_early:
             best, name = trainer.state.best, trainer.p.best_score
-            if not best.tests_since:
-                return Outcome(registry.EARLY, f"{name} is {best.value:.6g}, the best that there is")
             value = f"{name} has not been better than {best.value:.6g}, of iteration {best.iteration}"
             return Outcome(registry.EARLY, f"{value}, in {best.tests_since} tests")
         if number := next((name for name, _ in received if name), ""):

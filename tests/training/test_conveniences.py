@@ -98,18 +98,6 @@ def test_early_stop(folder, train):
     assert longer.solver.iteration == best.iteration + 6
 
 
-@pytest.mark.parametrize("patience, ends", [(0, False), (20, True)])
-@pytest.mark.parametrize("value, perfect", [(0.99, False), (1.0, True)])
-def test_no_accuracy_is_better_than_1(folder, train, patience, ends, value, perfect):
-    trainer = train(WHOLE.replace("early_stop: 20", f"early_stop: {patience}"), iterations=1).solver
-    trainer.state.best = BestState()
-    graphs = [net.graph for net, _ in trainer.tests]
-    hook = BestWeights(trainer.p, trainer.locate, graphs, lambda state: None)
-    trainer.state.iteration = 7
-    hook.all_tested(trainer.state, [Scores([("accuracy", 0.0, np.array([value]))], 0.0)])
-    assert hook.over(trainer.state) == (ends and perfect)
-
-
 @pytest.mark.parametrize("form, end", [("", ""), ("snapshot_format: HDF5", ".h5")])
 def test_the_latest_snapshots_are_kept(folder, train, form, end):
     (folder / "run_iter_50.caffemodel").write_text("of another, longer run")

@@ -8,7 +8,6 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...errors import Locator, did_you_mean
-from ...layers.accuracy import Accuracy
 from ...net.graph import Graph
 from ..scores import Scores
 from ..state import TrainingState
@@ -27,7 +26,6 @@ class BestWeights(Hook):
         self, p: pb.SolverParameter, locate: Locator, tests: list[Graph], write: Callable[[TrainingState], None]
     ):
         self._name, self._patience, self._write = p.best_score, p.early_stop, write
-        self._perfect = math.inf
         if not self._name:
             return
         known = {value.name: value for graph in reversed(tests) for value in graph.outputs}
@@ -35,10 +33,7 @@ class BestWeights(Hook):
             what = f'no test net has an output "{self._name}"'
             expected = f"one of {', '.join(known)}" if known else "a test net"
             raise locate.error(what, "best_score", expected=expected, remedy=did_you_mean(self._name, known))
-        layer = known[self._name].node.layer
-        self._lowest = p.best_lowest if p.HasField("best_lowest") else layer.loss
-        if isinstance(layer, Accuracy) and not self._lowest:
-            self._perfect = 1.0
+        self._lowest = p.best_lowest if p.HasField("best_lowest") else known[self._name].node.layer.loss
 
     def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:
         """A test that is repeated counts once. A score that is not finite is never the best."""
@@ -52,8 +47,6 @@ class BestWeights(Hook):
             best.value, best.iteration, best.tests_since = value, state.iteration, 0
             log.info("Best %s so far: %.6g", self._name, value)
             self._write(state)
-            if self.over(state):
-                log.info("%s cannot be better than %.6g.", self._name, value)
             return
         best.tests_since += 1
         if self.over(state):
@@ -66,5 +59,5 @@ class BestWeights(Hook):
         return value < best if self._lowest else value > best
 
     def over(self, state: TrainingState) -> bool:
-        """Whether early_stop ends the run: that many consecutive tests were no better, or none can be."""
-        return self._patience > 0 and (state.best.tests_since >= self._patience or state.best.value == self._perfect)
+        """Whether early_stop ends the run: that many consecutive tests were no better."""
+        return 0 < self._patience <= state.best.tests_since
