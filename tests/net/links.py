@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-WAIT = 30  # seconds until a part that waits fails
+WAIT = 120  # seconds until a part that waits fails
 
 
 class Stopped(Exception):
