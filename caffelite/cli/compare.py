@@ -50,27 +50,29 @@ def compare(a, b, data, samples, near, layers, gpu, as_json) -> None:
 
     dev = open_device(gpu)
     source = str(data) if data is not None else None
-    found = compare_programs(open_program(a, dev), open_program(b, dev), source, dev, samples, near, layers)
+    result = compare_programs(open_program(a, dev), open_program(b, dev), source, dev, samples, near, layers)
     if as_json:
-        options.print_json(found.record())
+        options.print_json(result.record())
     else:
-        say(_text(found, a, b))
-    if not found.same:
+        say(_text(result, a, b))
+    if not result.same:
         raise SystemExit(1)
 
 
-def _text(found, a: str, b: str) -> str:
+def _text(result, a: str, b: str) -> str:
     lines = [f"A: {a}", f"B: {b}", ""]
-    for title, rows in (("layer", found.layers), ("output", found.outputs)):
+    for title, rows in (("layer", result.layers), ("output", result.outputs)):
         if rows:
             table = [(title, "shape", "difference")]
             table += [(row.name, "×".join(map(str, row.shape)), f"{row.difference:.2g}") for row in rows]
             lines += [options.aligned(table, left=(0, 1)), ""]
-    if found.first:
-        lines.append(f"The first layer that differs: {found.first.name}, by {found.first.difference:.2g}")
-    if None not in found.accuracy:
-        lines.append("Accuracy: {:.4f} of A, {:.4f} of B".format(*found.accuracy))
-    worst = max(found.outputs, key=lambda row: row.difference if row.difference == row.difference else float("inf"))
-    verdict = "equal" if found.same else "different"
-    lines.append(f"{found.samples} samples, outputs {verdict}: at most {worst.difference:.2g}, allowed {found.near:g}")
+    if result.first:
+        lines.append(f"The first layer that differs: {result.first.name}, by {result.first.difference:.2g}")
+    if None not in result.accuracy:
+        lines.append("Accuracy: {:.4f} of A, {:.4f} of B".format(*result.accuracy))
+    worst = max(result.outputs, key=lambda row: row.difference if row.difference == row.difference else float("inf"))
+    verdict = "equal" if result.same else "different"
+    lines.append(
+        f"{result.samples} samples, outputs {verdict}: at most {worst.difference:.2g}, allowed {result.near:g}"
+    )
     return "\n".join(lines)

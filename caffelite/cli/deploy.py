@@ -99,11 +99,9 @@ def deploy(
             _prove(graph, converted, weights, samples, gpu)
     if labels:
         preprocessing.label[:] = class_names.read(labels)
-    elif preprocessing.label:
-        pass
-    elif names := _label_map(graph) or _names_beside(graph, model):
+    elif not preprocessing.label and (names := _label_map(graph) or _names_beside(graph, model)):
         preprocessing.label.extend(names)
-    elif names := _names_of_labels(graph, model):
+    elif not preprocessing.label and (names := _names_of_labels(graph, model)):
         preprocessing.label.extend(names)
         preprocessing.answer = pb.DeployParameter.LABELS
     preprocessing.ClearField("weights")

@@ -66,10 +66,6 @@ class Comparison:
         return asdict(self) | tables | {"same": self.same, "first": self.first.name if self.first else None}
 
 
-def _finite(number: float) -> float | None:
-    return number if np.isfinite(number) else None
-
-
 def open_program(name: str, dev: Any) -> Program:
     """A program by its name: NET.prototxt, a folder or the name of a net that ships, with caffemodels behind commas;
     FILE.onnx; net.py of ``export -to torch``, whose code runs; any of the first two behind "opencv:". Errors: no such

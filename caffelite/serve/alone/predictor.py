@@ -19,7 +19,7 @@ from ...deploy.read import Reader, Reading, reads
 from ...errors import CaffeliteError
 from ...file_names import DEPLOY_NET
 from ...runs.open_net import open_device
-from ...zoo import trained
+from ...zoo import named_files
 from ..inference.deploy_weights import choose_weights, load_named_weights
 
 ANSWERS = 5  # of a classifier, where the request names no number
@@ -34,10 +34,7 @@ class Busy(Exception):
 def deploy_net(name: str) -> Path:
     """The deploy net that a file, a folder or the name of a net that ships with weights means. Errors: there is
     none."""
-    path = Path(name)
-    if path.is_dir():
-        path /= DEPLOY_NET
-    return path if path.exists() or "/" in name else trained.find(name).deploy
+    return Path(named_files.net((DEPLOY_NET,), name) or name)
 
 
 class Predictor:
