@@ -184,6 +184,29 @@ class Im2col(Operation[BuiltIm2col]):
 # sizes of images
 
 
+class BuiltCorrelation(Protocol):
+    def forward(self, a: Array, b: Array, y: Array) -> None: ...
+
+    def backward(self, a: Array, b: Array, dy: Array, da: Array | None, db: Array | None) -> None: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Correlation(OptionalOperation[BuiltCorrelation]):
+    """y (N, S, OH, OW): for each of S ``shifts`` (rows, columns) Σ a · b / (kernel² C), or Σ |a - b| / (kernel² C) with
+    ``subtract``, over patches of a (N, C, H, W) and the shifted ones of b. Images are 0 outside.
+
+    first: row and column of the first pixel of the first patch; stride: between patches.
+    """
+
+    x: Shape
+    y: Shape
+    kernel: int
+    first: tuple[int, int]
+    stride: int
+    shifts: tuple[tuple[int, ...], ...]
+    subtract: bool
+
+
 class BuiltInterpolation(Protocol):
     def forward(self, x: Array, y: Array) -> None: ...
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from devices.arrays import MAKE, blank, put
 
-from caffelite.devices import detection_ops, formula_ops, ops, protocol
+from caffelite.devices import detection_ops, formula_ops, ops, protocol, sequence_ops
 from caffelite.devices.context import ExecutionContext, Field, InputBuffer
 from caffelite.devices.cpu import CPU, registry as cpu_registry
 from caffelite.devices.cuda import GPU, registry as cuda_registry
@@ -100,6 +100,8 @@ EXAMPLES = [  # functions of a device's context
     lambda _: detection_ops.Detections(2, 8, 3, 1, 2, 0, 2, False, 0.0, 0.5, 8),
     lambda _: detection_ops.Proposals(1, (2, 2), ((-8.0, -8.0, 8.0, 8.0),), 16, 3, 1.0, False, 0.5, 4, 2),
     lambda _: detection_ops.RegionLoss((1, 1, 7, 2, 2), 1, True, ((1.0, 1.0),), 0.3, 0.5, 5.0, 1.0, 1.0, True, True),
+    lambda _: ops.Correlation((1, 1, 3, 3), (1, 1, 3, 3), 1, (0, 0), 1, ((0, 0),), False),
+    lambda _: sequence_ops.CTCLoss(2, 1, 2, 1, "rows", 2, 0),
 ]
 
 
@@ -109,7 +111,7 @@ def kinds(*modules) -> list[type]:
     return [each for each in classes if issubclass(each, ops.Operation) and dataclasses.is_dataclass(each)]
 
 
-KINDS, FORMULAS = kinds(ops, detection_ops), kinds(formula_ops)
+KINDS, FORMULAS = kinds(ops, detection_ops, sequence_ops), kinds(formula_ops)
 BUILDERS = {"cpu": cpu_registry.BUILDERS, "gpu": cuda_registry.BUILDERS}
 for builders in BUILDERS.values():
     builders.load()

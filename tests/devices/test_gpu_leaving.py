@@ -18,9 +18,7 @@ GIVEN = SHAPES | {
     "lstm/train_val.prototxt": {"code": (8,), "cont": (8,), "target": (8,)},
 }
 HOSTED = {  # types in training; other nets have none
-    "ctc_words": ["CtcLoss"],
     "faster_rcnn_shapes": ["AnchorTarget", "Proposal", "ProposalTarget"],
-    "flow_shapes": ["Correlation", "L1Loss"],
 }
 NETS = sorted(path.parent.name for path in MODELS.glob("*/train_val.prototxt"))
 
@@ -69,6 +67,29 @@ def test_an_iteration_of_a_shipped_net_does_not_wait(name):
     for top in tops:
         dev.upload(net.blobs[top], rng.integers(0, 2, net.blobs[top].shape))
     assert waits_of_an_iteration(net) == 0
+
+
+TAILS = {  # of nets of the families, on small blobs
+    "ctc_words": (
+        wired("CtcLoss", "x label", "loss"),
+        {"x": (6, 2, 4), "label": (2, 3)},
+    ),
+    "flow_shapes": (
+        wired("Correlation", "x other", "costs", "kernel_size: 1 max_displacement: 1 pad: 1 correlation_type: SUBTRACT")
+        + wired("L1Loss", "costs flow", "loss", "l1_loss_param { l2_per_location: true }"),
+        {"x": (2, 3, 5, 4), "other": (2, 3, 5, 4), "flow": (2, 9, 5, 4)},
+    ),
+}
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", TAILS)
+def test_what_is_special_in_a_net_of_a_family_does_not_wait(name):
+    text, shapes = TAILS[name]
+    net = bind("force_backward: true\n" + inputs(**shapes) + text, dev=plans.device("fp32", backend=Waiting()))
+    rng = np.random.default_rng(1)
+    feed(net, **{blob: rng.integers(0, 3, shape) for blob, shape in shapes.items()})
+    assert not net.requires_host and waits_of_an_iteration(net) == 0
 
 
 @pytest.mark.host

@@ -101,6 +101,7 @@ __device__ void block_first(real& best, idx& place) {
 }
 
 // Each object gets the prior that it overlaps most, the largest overlap first: a block an image. best, place: of each object among the priors left.
+// A prior that is taken changes the best one of those objects alone that wanted it, so only these look through all priors again.
 KERNEL match_objects(const real* rows, const int* order, const int* starts, const real* priors, int* matched, byte* taken, real* best, int* place,
                      idx images, idx count) {
   for (idx image = blockIdx.x; image < images; image += gridDim.x) {
@@ -191,7 +192,8 @@ KERNEL score_keys(const real* scores, const real* rows, const int* matched, cons
   }
 }
 
-// The smallest of the `wanted` largest keys that are not 0, or less: so many keys, or all, are that or more.
+// The smallest of the `wanted` largest keys that are not 0, or less: so many keys, or all, are that or more. Digit by digit from the highest, by
+// counts: a sort would order thousands of keys of which few are wanted. No two keys are equal, since each has its place in its low bits.
 __device__ Key block_select(const Key* keys, idx count, idx wanted) {
   __shared__ unsigned bins[256];
   Key found = 0, known = 0;
@@ -346,7 +348,8 @@ KERNEL select_best(const Key* keys, Key* bound, int* counts, idx wanted, idx seg
   }
 }
 
-// order (segments, wanted): the places of the selected keys, the largest first.
+// order (segments, wanted): the places of the selected keys, the largest first. A key's rank is how many are larger: more comparisons than a sort
+// has, but one launch, in which no thread waits for another.
 KERNEL sort_best(const Key* keys, const Key* bound, int* order, idx wanted, idx segments, idx count) {
   EACH(at, segments * count) {
     const idx s = at / count;
@@ -365,6 +368,8 @@ __device__ bool drops(const real* a, const real* b, real limit, idx pixels) {
   return common / (times(a[2] - a[0] + 1, a[3] - a[1] + 1) + times(b[2] - b[0] + 1, b[3] - b[1] + 1) - common) > limit;
 }
 
+// Suppression is a chain, as each box that stays decides on the later ones; overlaps are not. So all of these are computed first, as bits, and the
+// chain then reads 64 at a time.
 // masks (segments, wanted, words): bit j of a box is 1 where the box, as one that stays, drops the later box j. `each` segments share their boxes.
 KERNEL overlap_masks(const real* boxes, const int* order, const int* counts, Key* masks, real limit, idx pixels, idx each, idx words, idx wanted,
                      idx segments, idx count) {

@@ -16,6 +16,7 @@ from ..traits import cuda_traits
 from ..types import Gather
 from . import (  # those that are not used register what they build
     convolution,  # noqa: F401
+    correlation,  # noqa: F401
     cudnn,
     detection,  # noqa: F401
     input_buffer,
@@ -26,6 +27,7 @@ from . import (  # those that are not used register what they build
     regions,  # noqa: F401
     resizing,  # noqa: F401
     selection,  # noqa: F401
+    sequences,  # noqa: F401
     windows,  # noqa: F401
 )
 from .backend import CuPyBackend

@@ -1,5 +1,5 @@
 // The loss of YOLO's predictions (N, A, 5 + K, H, W): x, y, w, h, object and classes of each anchor of each cell. Everything is computed in double, as
-// the CPU does. A label has rows (image, class + 1, instance, xmin, ymin, xmax, ymax, difficult), or for each image rows (class, x, y, w, h) up to the
+// the CPU does: a threshold that one of them passes and the other does not would change a whole gradient. A label has rows (image, class + 1, instance, xmin, ymin, xmax, ymax, difficult), or for each image rows (class, x, y, w, h) up to the
 // first without x or w.
 
 struct Truth {

@@ -43,7 +43,8 @@ KERNEL interpolate_backward(const real* dy, real* dx, const int* row_places, con
   }
 }
 
-// winners (planes, Q), 0 before: -(1 + the last index of x that names a place). first: 1 + the first index that names none.
+// winners (planes, Q), 0 before: -(1 + the last index of x that names a place), negative, so that the least is the last one and what is 0 has none.
+// first: 1 + the first index that names none.
 KERNEL unpool_find(const real* places, int* winners, long long* first, idx planes, idx p, idx q) {
   EACH(i, planes * p) {
     real place = places[i];

@@ -12,7 +12,8 @@ KERNEL take_forward(const real* table, const real* index, real* out, long long* 
   if (comes_last(come, gridDim.x) && threadIdx.x == 0) note_bad(first, bad);
 }
 
-// dtable [+]= the rows of dout, in order, each to the row that index names: a block a row of the table, which looks for its own.
+// dtable [+]= the rows of dout, in order, each to the row that index names: a block a row of the table, which looks for its own. Atomics would need
+// no search, but add in another order in each run.
 KERNEL take_backward(const real* index, const real* dout, real* dtable, idx keep, idx rows, idx width, idx count) {
   __shared__ byte mine[256];
   for (idx r = blockIdx.x; r < rows; r += gridDim.x) {

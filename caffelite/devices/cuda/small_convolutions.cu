@@ -66,7 +66,7 @@ KERNEL small_bottom_gradient(const blob* dy, const blob* weights, blob* dx,
   }
 }
 
-// gradient = that of the weights; a block for each.
+// gradient = that of the weights; a block for each: these are few, and each sums over all images and pixels, which no other thread needs.
 KERNEL small_weight_gradient(const blob* x, const blob* dy, blob* gradient,
                              idx n, idx c, idx h, idx w, idx m, idx oh, idx ow, idx g,
                              idx kh, idx kw, idx sh, idx sw, idx ph, idx pw, idx dh, idx dw) {

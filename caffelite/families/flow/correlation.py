@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...devices import ops
+from ...devices.protocol import Device
 from ...layers.base import require
 from ...layers.base.layer import Layer, Shape, register
 
@@ -20,14 +22,14 @@ class Correlation(Layer):
 
     a, b (N, C, H, W) → y (N, S, OH, OW), S = (2R + 1)² with R = max_displacement / stride_2, channels by rows of
     displacements; OH = (H + 2 pad - 2 max_displacement - K + 1) / stride_1, rounded up. K is kernel_size, odd;
-    defaults: pad 0, strides 1. do_abs has no effect, as in the fork. The host computes it. Errors: bottoms of different
-    shapes, no kernel_size, an even one, no max_displacement, images that are too small. Source: Dosovitskiy et al.
-    2015, as in lmb-freiburg/flownet2, src/caffe/layers/correlation_layer.cu.
+    defaults: pad 0, strides 1. do_abs has no effect, as in the fork. Errors: bottoms of different shapes, no
+    kernel_size, an even one, no max_displacement, images that are too small. Source: Dosovitskiy et al. 2015, as in
+    lmb-freiburg/flownet2, src/caffe/layers/correlation_layer.cu.
     """
 
     field = "correlation_param"
     bottoms = (2, 2)
-    requires_host = needs_images = True
+    needs_images = True
     couples_samples = False
     backward_reads_tops = False
 
@@ -50,7 +52,7 @@ class Correlation(Layer):
         if min(size) < 1:
             expected = f"at least {max(1, borders[0] + 1)}×{max(1, borders[1] + 1)} pixels"
             raise self.bottom_error(0, "is too small", expected=expected, found=list(bottoms[0]))
-        self.size = size
+        self.size, self.images = size, bottoms[0]
         self.shifts = list(itertools.product(*map(self._steps, self.reach)))
         return [(bottoms[0][0], len(self.shifts), *size)]
 
@@ -74,11 +76,23 @@ class Correlation(Layer):
         ends = (start + (count - 1) * step + 1 for start, count in zip(first, self.size, strict=True))
         return (..., *(slice(start, end, step) for start, end in zip(first, ends, strict=True)))
 
+    def build(self, dev: Device) -> None:
+        first = tuple(reach - pad for reach, pad in zip(self.reach, self.pad, strict=True))
+        y = (self.images[0], len(self.shifts), *self.size)
+        subtract = self.p.correlation_type == pb.CorrelationParameter.SUBTRACT
+        shifts = tuple(self.shifts)
+        self.op = dev.build(
+            ops.Correlation(self.images, y, self.p.kernel_size, first, self.p.stride_1, shifts, subtract)
+        )
+
     def _padded(self, x: list) -> list[np.ndarray]:
         sides = ((0, 0), (0, 0), *((pad + more, pad) for pad, more in zip(self.pad, self.before, strict=True)))
         return [np.pad(self.dev.download(image).astype(float), sides) for image in x]
 
     def forward(self, x: list, y: list) -> None:
+        if self.op:
+            self.op.forward(x[0], x[1], y[0])
+            return
         a, b = self._padded(x)
         top = np.zeros(y[0].shape)
         subtracts = self.p.correlation_type == pb.CorrelationParameter.SUBTRACT
@@ -90,6 +104,9 @@ class Correlation(Layer):
         self.dev.upload(y[0], top / (self.p.kernel_size**2 * a.shape[1]))
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if self.op:
+            self.op.backward(x[0], x[1], dy[0], dx[0], dx[1])
+            return
         a, b = self._padded(x)
         slopes = self.dev.download(dy[0]).astype(float) / (self.p.kernel_size**2 * a.shape[1])
         da, db = np.zeros_like(a), np.zeros_like(b)

@@ -2,15 +2,15 @@
 
 import math
 
-import numpy as np
-
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...devices.types import Array
 from ...layers.base import require
 from ...layers.base.facets import Compares
 from ...layers.base.layer import Shape, register, register_variant
 from ...layers.loss import Loss, unless_ignored
+from ...layers.normalize import ChannelRows
 
 
 @register
@@ -64,56 +64,83 @@ class FlowL1Loss(Loss):
     l2_per_location: Σ √(Σ d² + epsilon) / N, the inner sum over the channels, or their mean with
     l2_prescale_by_channels; unknown values are 0 there. normalize_by_num_entries: divided by the number of known values
     / C instead of by N. plateau: errors below it have no loss; of lengths, that of √epsilon. Defaults: epsilon 0.01,
-    plateau 0. The host computes it. Errors: bottoms of different sizes. As in lmb-freiburg/flownet2,
-    src/caffe/layers/l1loss_layer.cu.
+    plateau 0. Errors: bottoms of different sizes. As in lmb-freiburg/flownet2, src/caffe/layers/l1loss_layer.cu.
     """
 
     type = "L1Loss"
     field = "l1_loss_param"
     bottoms = (1, 2)
     constant_bottoms = frozenset()
-    requires_host = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms) > 1:
             require.same_count(self, bottoms, 0, 1)
-        shape = require.channels(self, bottoms)
-        self.split = shape[0], shape[1], math.prod(shape[2:])
+        self.whole = require.channels(self, bottoms)
         self.couples_samples = self.p.normalize_by_num_entries
         return [()]
 
-    def _errors(self, x: list) -> tuple[np.ndarray, np.ndarray, float]:
-        """The differences, 0 where unknown, which are known, and the divisor."""
-        a, *b = (self.dev.download(blob).astype(float).reshape(self.split) for blob in x)
-        d = a - b[0] if b else a
-        known = ~np.isnan(d)
-        divisor = known.sum() / self.split[1] if self.p.normalize_by_num_entries else self.split[0]
-        return np.where(known, d, 0), known, float(divisor) or 1.0
+    def build(self, dev: Device) -> None:
+        p, (n, channels, *_) = self.p, self.whole
+        names = ("a", "b")[: len(self.spec.bottom)]
+        d = " - ".join(names)
+        self._errors = dev.map(Formula(f"where({d} == {d}, {d}, 0)", names))
+        self._known = dev.sum(Formula(f"where({d} == {d}, 1, 0)", names), 1 / channels)
+        self._divisor, self._d = dev.zeros(1), dev.empty(math.prod(self.whole))
+        dev.fill(self._divisor, n or 1)
+        self._negated = dev.map(Formula("-d", ("d",)))
+        self._at_least_some = dev.map(Formula("where(count > 0, count, 1)", ("count",)))
+        if p.l2_per_location:
+            self._build_lengths(dev)
+            return
+        least = {"plateau": p.plateau}
+        summed = Formula("where(abs(d) >= plateau, abs(d), 0) / divisor", ("d",), ("divisor",), tuple(least))
+        slope = "where(abs(d) >= plateau, sign(d), 0) * dloss / divisor"
+        self._total = dev.sum(summed, **least)
+        self._slope = dev.map(Formula(slope, ("d",), ("dloss", "divisor"), tuple(least)), **least)
 
-    def _lengths(self, d: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """√(Σ d² + epsilon), which lengths reach the plateau, and the factor of the squares."""
-        factor = 1 / self.split[1] if self.p.l2_prescale_by_channels else 1.0
-        squares = factor * (d**2).sum(1, keepdims=True)
-        reached = squares >= self.p.plateau**2 if self.p.plateau > 0 else np.ones(squares.shape, bool)
-        return np.sqrt(np.where(reached, squares, 0) + self.p.epsilon), reached, factor
+    def _build_lengths(self, dev: Device) -> None:
+        """Of l2_per_location: sums over the channels, which are neighbors in rows."""
+        p, self._rows = self.p, ChannelRows(dev, self.whole)
+        self._side, split = self._rows.empty(), self._rows.split
+        self._lengths = dev.empty(split[1])
+        factor = 1 / split[2] if p.l2_prescale_by_channels else 1.0
+        self._squares = dev.channel_sum(Formula("d * d", ("d",)), (), *split, scale=factor)
+        constants = {"epsilon": p.epsilon, "least": max(0.0, p.plateau) ** 2}
+        length = "sqrt(where(square >= least, square, 0) + epsilon)"
+        summed = Formula(f"{length} / divisor", ("square",), ("divisor",), tuple(constants))
+        self._total = dev.sum(summed, **constants)
+        # 0 below the plateau, where nothing slopes
+        reached = f"where(square >= least, {length}, 0)"
+        self._reached = dev.map(Formula(reached, ("square",), (), tuple(constants)), **constants)
+        slope = "where(length > 0, factor * d / length, 0) * dloss / divisor"
+        formula = Formula(slope, ("d", "length"), ("dloss", "divisor"), ("factor",))
+        self._slope = dev.channel_map(formula, ("length",), *split, factor=factor)
+
+    def _read(self, x: list) -> Array:
+        """The differences, 0 where unknown; of lengths as rows of channels, with the sums of their squares. Sets the
+        divisor."""
+        self._errors(*x, self._d)
+        if self.p.normalize_by_num_entries:
+            self._known(*x, self._divisor)
+            self._at_least_some(self._divisor, self._divisor)
+        if not self.p.l2_per_location:
+            return self._d
+        rows = self._rows.read(self._d, self._side)
+        self._squares(rows, self._lengths)
+        return rows
 
     def forward(self, x: list, y: list) -> None:
-        d, _, divisor = self._errors(x)
-        if self.p.l2_per_location:
-            total = self._lengths(d)[0].sum()
-        else:
-            total = np.abs(d[np.abs(d) >= self.p.plateau]).sum()
-        self.dev.upload(y[0], np.asarray(total / divisor))
+        d = self._read(x)
+        self._total(self._lengths if self.p.l2_per_location else d, self._divisor, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        d, known, divisor = self._errors(x)
-        weight = float(self.dev.download(dy[0]).reshape(-1)[0]) / divisor
+        d = self._read(x)
         if self.p.l2_per_location:
-            lengths, reached, factor = self._lengths(d)
-            slopes = np.divide(factor * d * reached, lengths, out=np.zeros_like(d), where=lengths > 0)
+            self._reached(self._lengths, self._lengths)
+            self._slope(d, self._lengths, dy[0], self._divisor, d)
+            self._rows.write(d, self._d)
         else:
-            slopes = np.sign(d) * (np.abs(d) >= self.p.plateau)
-        slopes = weight * slopes * known
-        for gradient, sign in zip(dx, (1, -1), strict=False):
+            self._slope(d, dy[0], self._divisor, d)
+        for gradient, copy in zip(dx, (self.dev.assign, self._negated), strict=False):
             if gradient is not None:
-                self.dev.upload(gradient, (sign * slopes).reshape(gradient.shape))
+                copy(self._d.reshape(gradient.shape), gradient)

@@ -3,10 +3,13 @@
 A path names a class for each time step. It spells what is left when repeated classes are merged and blanks deleted.
 """
 
+import math
+
 import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
+from ...devices.sequence_ops import MISTAKES, CTCLoss as CTCLossOperation, Form
 from ...layers.base import require
 from ...layers.base.facets import Compares, Decodes
 from ...layers.base.layer import Layer, Shape, register
@@ -101,8 +104,7 @@ class SequenceLoss(Loss):
 
     field = "ctc_loss_param"
     constant_bottoms = frozenset(range(1, 4))
-    requires_host = True
-    backward_reads_bottoms = False
+    form: Form = "rows"  # of the bottoms after the first
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.steps, self.count, self.classes = check_scores(self, bottoms[0])
@@ -111,6 +113,7 @@ class SequenceLoss(Loss):
             name, found = self.blank_field(), self.blank
             raise self.error(f"{name} is no class", name, expected=f"0 to {self.classes - 1}", found=found)
         self.check_bottoms(bottoms)
+        self.labels = math.prod(bottoms[-1]) // self.count if self.count else 0
         self.couples_samples = True
         return [()]
 
@@ -131,10 +134,23 @@ class SequenceLoss(Loss):
         """The labels and the number of steps of each sequence, from the bottoms after the first."""
         raise NotImplementedError
 
+    def steps_read(self) -> int:
+        """Of "rows"."""
+        return self.steps
+
+    def collapses(self) -> bool:
+        """Whether repeated labels count once."""
+        return False
+
     def build(self, dev: Device) -> None:
         self._fault: str | None = None
+        sizes = self.steps, self.count, self.classes, self.labels
+        self.op = dev.build(CTCLossOperation(*sizes, self.form, self.steps_read(), self.blank, self.collapses()))
 
     def forward(self, x: list, y: list) -> None:
+        if self.op:
+            self.op.forward(x[0], x[1:], y[0])
+            return
         scores = self.dev.download(x[0]).reshape(self.steps, self.count, self.classes).astype(float)
         lines, lengths = self.read([self.dev.download(blob).astype(float) for blob in x[1:]])
         labels = [self._classes(n, line[line != self.blank]) for n, line in enumerate(lines)]
@@ -156,11 +172,23 @@ class SequenceLoss(Loss):
         return np.where(wrong, 0, line).astype(int)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if self.op:
+            self.op.backward(x[0], dy[0], dx[0])
+            return
         weight = float(self.dev.download(dy[0]).reshape(-1)[0])
         self.dev.upload(dx[0], (self._lattice.slopes() * weight).reshape(dx[0].shape))
 
     def faults(self) -> str | None:
-        return self._fault
+        bad = int(self.dev.download(self.op.bad)[0]) if self.op else 0
+        if not bad:
+            return self._fault
+        kind, n = divmod(bad - 1, self.count)
+        of, labels = f"sequence {n} of the batch", self.spec.bottom[-1]
+        return {
+            "labels": f"{of} has a wrong number of labels; expected 0 to {self.labels}",
+            "classes": f'a label in bottom "{labels}" is no class ({of}); expected integers 0 to {self.classes - 1}',
+            "steps": f"{of} has a wrong number of steps; expected 0 to {self.steps}",
+        }[MISTAKES[kind]]
 
 
 @register
@@ -171,10 +199,9 @@ class CtcLoss(SequenceLoss):
 
     x (T, N, C), label (N, L), integers 0 to C - 1; those that are blank_label (default 0) fill up short sequences and
     do not count. time_step: the number of steps that are read, all without it. The gradient of x is that of the sum,
-    not divided by N, times the loss weight. A sequence that T steps cannot spell has the loss 0 and no gradient. The
-    host computes it. Errors: labels that are no class, an alphabet_size other than C, a time_step above T. Source:
-    Graves et al. 2006, as in xmfbit/warpctc-caffe, src/caffe/layers/ctc_loss_layer.cpp, and Baidu's warp-ctc.
-    """
+    not divided by N, times the loss weight. A sequence that T steps cannot spell has the loss 0 and no gradient.
+    Errors: labels that are no class, an alphabet_size other than C, a time_step above T. Source: Graves et al. 2006, as
+    in xmfbit/warpctc-caffe, src/caffe/layers/ctc_loss_layer.cpp, and Baidu's warp-ctc."""
 
     def blank_class(self) -> int:
         return self.p.blank_label
@@ -189,8 +216,11 @@ class CtcLoss(SequenceLoss):
             raise self.error("a bad time_step", "time_step", expected=expected, found=p.time_step)
         require.fits(self, bottoms, 1, bottoms[1] and bottoms[1][0] == self.count, f"{self.count}×L")
 
+    def steps_read(self) -> int:
+        return self.p.time_step or self.steps
+
     def read(self, blobs: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-        return list(blobs[0].reshape(self.count, -1)), np.full(self.count, self.p.time_step or self.steps)
+        return list(blobs[0].reshape(self.count, -1)), np.full(self.count, self.steps_read())
 
 
 class IndexedLoss(SequenceLoss):
@@ -232,21 +262,28 @@ class CTCLoss(IndexedLoss):
     A sequence ends before the second 0 of its indicators. blank_index: the class of blanks (default the last).
     preprocess_collapse_repeated: repeated labels count once. The gradient of x is that of the sum, not divided by N,
     times the loss weight; a sequence without labels in one step, or that its steps cannot spell, has the loss 0 and no
-    gradient. The host computes it. Errors: output_delay, ctc_merge_repeated false, labels that are no class. Source:
+    gradient. Errors: output_delay, ctc_merge_repeated false, labels that are no class. Source:
     Graves et al. 2006, as in ChWick/caffe, src/caffe/layers/ctc_loss_layer.cpp, which has no loss weight and refuses
     sequences that are too short.
     """
 
     bottoms = (3, 3)
+    form = "indicated"
 
     def check_bottoms(self, bottoms: list[Shape]) -> None:
         self.check_indicators(bottoms)
 
+    def collapses(self) -> bool:
+        return self.p.preprocess_collapse_repeated
+
     def read(self, blobs: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         lines, lengths = self.read_indicated(blobs)
-        if self.p.preprocess_collapse_repeated:
+        if self.collapses():
             lines = [line[np.append(True, line[1:] != line[:-1])[: len(line)]] for line in lines]
         return lines, lengths
+
+
+FORMS: dict[int, Form] = {2: "rows", 3: "indicated", 4: "counted"}  # by the number of bottoms
 
 
 @register
@@ -257,13 +294,17 @@ class WarpCTCLoss(IndexedLoss):
 
     Labels that are the blank class do not count. Of two bottoms, its index is blank_index (default 0); of three,
     sequences are as in CTCLoss, and the default is the last class, as of four. The gradient of x is that of the sum,
-    not divided by N, times the loss weight; a sequence that its steps cannot spell has the loss 0 and no gradient. The
-    host computes it. Errors: output_delay, ctc_merge_repeated false, labels that are no class. As in ChWick/caffe,
+    not divided by N, times the loss weight; a sequence that its steps cannot spell has the loss 0 and no gradient.
+    Errors: output_delay, ctc_merge_repeated false, labels that are no class. As in ChWick/caffe,
     src/caffe/layers/warp_ctc_loss_layer.cpp, and of two bottoms in senlinuc/caffe_ocr; labels are always counted from 0
     with the blank among them, where these forks add 1 to some.
     """
 
     bottoms = (2, 4)
+
+    def setup(self) -> None:
+        super().setup()
+        self.form = FORMS[len(self.spec.bottom)]
 
     def blank_class(self) -> int:
         return self.last_unless_set(0 if len(self.spec.bottom) == 2 else -1)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from devices.host.backend import HERE, SANITIZER, HostBackend, encoded
 
-from caffelite.devices import Window, detection_ops, formula_ops, ops
+from caffelite.devices import Window, detection_ops, formula_ops, ops, sequence_ops
 from caffelite.devices.cuda import GPU, alternatives, cudnn, formula_kernels, kernels
 from caffelite.devices.formula import Formula
 
@@ -250,6 +250,29 @@ class Runs:
             op = detection_ops.RegionLoss(shape, 2, wide, sizes, 0.3, 0.5, 5.0, 1.0, 2.0, True, wide)
             x, errors = self.normal(*shape), self.normal(*shape)
             self.dev.build(op).forward(x, self.put(label), errors, self.normal(1))
+
+    def correlation(self) -> None:
+        x, shifts = (2, 3, 6, 5), ((-1, 0), (0, 2))
+        for kernel, subtract in ((1, True), (3, False)):
+            y = (2, 2, 6, 5) if kernel == 1 else (2, 2, 2, 2)
+            op = self.dev.build(ops.Correlation(x, y, kernel, (0, 0), 1 + kernel // 3, shifts, subtract))
+            a, b, top = self.normal(*x), self.normal(*x), self.normal(*y)
+            op.forward(a, b, top)
+            op.backward(a, b, top, self.normal(*x), self.normal(*x))
+
+    def sequences(self) -> None:
+        t, n, c, most = 6, 5, 4, 3
+        rows, columns = self.index(c, n, most), self.index(c, most, n)
+        starts, steps, counts = self.index(2, t, n), self.index(t + 1, n), self.index(most + 1, n)
+        for form, bottoms in (
+            ("rows", [rows]),
+            ("indicated", [starts, columns]),
+            ("counted", [steps, counts, columns]),
+        ):
+            op = self.dev.build(sequence_ops.CTCLoss(t, n, c, most, form, t, 0, form == "indicated"))
+            scores, loss = self.normal(t, n, c), self.normal(1)
+            op.forward(scores, bottoms, loss)
+            op.backward(scores, loss, self.normal(t, n, c))
 
     def convolutions(self) -> None:
         for half in ("float16",) if THREADS else ("float32", "float16", "uint16"):
