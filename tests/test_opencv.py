@@ -94,9 +94,65 @@ def test_ssd_for_opencv(seed, tmp_path):
         np.testing.assert_allclose(rows[rows[:, 2] > 0], expected, rtol=0, atol=1e-5)
 
 
-def test_what_opencv_cannot_read(tmp_path):
+def test_segnet_for_opencv(tmp_path):
+    """deploy -for opencv: places of maxima, and BN as BatchNorm and Scale with a caffemodel of its own; caffelite reads
+    the files too."""
     net, out = trained.find("segnet_shapes"), tmp_path / "segnet.prototxt"
-    words = ["deploy", "--model", net.deploy, "--out", out, "--samples", 0, "--for", "opencv"]
+    weights, own = net.folder / "segnet_shapes.caffemodel", tmp_path / "segnet.caffemodel"
+    words = ["deploy", "--model", net.deploy, "--weights", weights, "--out", out, "--samples", 0, "--for", "opencv"]
+    done = CliRunner().invoke(commands, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    theirs, mine = cv2.dnn.readNetFromCaffe(str(out), str(own)), caffelite.Net(net.deploy, weights)
+    again = caffelite.Net(out, own)
+    for picture in net.pictures[:2]:
+        image = cv2.resize(cv2.imread(str(picture)), (128, 128)).transpose(2, 0, 1)[None].astype(np.float32) / 64 - 2
+        theirs.setInput(image)
+        (expected,) = mine.forward(data=image).values()
+        assert np.ptp(expected) > 0.9
+        # rounding moves the place of a maximum where two values are next to each other, which a few pixels see
+        for found in (theirs.forward(), *again.forward(data=image).values()):
+            assert abs(found - expected).mean() < 1e-6 and (abs(found - expected) > 1e-5).mean() < 0.02
+            assert (found.argmax(axis=1) == expected.argmax(axis=1)).all()
+
+
+UNPOOLED = """layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 dim: 7 dim: 6 } } }
+layer { name: "p" type: "Pooling" bottom: "x" top: "p" top: "m" pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: "u" type: "Upsample" bottom: "p" %s }"""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        'type: "Upsample" upsample_param { scale: 2 pad_out_h: true }',
+        'type: "Upsample" upsample_param { upsample_h: 7 upsample_w: 6 }',
+        'type: "Unpooling" unpooling_param { kernel_h: 1 kernel_w: 2 stride: 2 }',
+    ],
+)
+def test_unpooling_of_uneven_sides_for_opencv(fields, seed, tmp_path):
+    net, out = tmp_path / "net.prototxt", tmp_path / "out.prototxt"
+    net.write_text(UNPOOLED.replace('type: "Upsample"', "") % f'bottom: "m" top: "u" {fields}')
+    words = ["deploy", "--model", net, "--out", out, "--samples", 0, "--output", "u", "--for", "opencv"]
+    CliRunner().invoke(commands, [str(word) for word in words], catch_exceptions=False)
+    x = np.random.default_rng(seed).standard_normal((1, 2, 7, 6)).astype(np.float32)
+    theirs, expected = cv2.dnn.readNetFromCaffe(str(out)), caffelite.Net(net).forward(x=x)["u"]
+    theirs.setInput(x)
+    assert np.count_nonzero(expected) == 2 * 4 * 3
+    np.testing.assert_array_equal(theirs.forward("u"), expected)
+    np.testing.assert_array_equal(caffelite.Net(out).forward(x=x)["u"], expected)
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ('type: "BN" bn_param { bn_mode: LEARN }', "the moments of the batch"),
+        ('type: "Upsample"', "with one bottom is none that OpenCV reads"),
+        ('type: "BN" bn_param { eps: 1e-5 }', "-weights"),
+    ],
+)
+def test_what_opencv_cannot_read(layer, message, tmp_path):
+    net, out = tmp_path / "net.prototxt", tmp_path / "out.prototxt"
+    net.write_text(UNPOOLED.replace('type: "Upsample"', "") % f'top: "u" {layer}')
+    words = ["deploy", "--model", net, "--out", out, "--samples", 0, "--output", "u", "--for", "opencv"]
     done = CliRunner().invoke(commands, [str(word) for word in words])
-    assert isinstance(done.exception, CaffeliteError) and not out.exists()
-    assert '"conv1_bn" (BN) is none that OpenCV reads' in str(done.exception)
+    assert isinstance(done.exception, CaffeliteError) and list(tmp_path.iterdir()) == [net]
+    assert message in str(done.exception)

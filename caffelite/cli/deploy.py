@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from .. import inputs
-from ..errors import reporting
+from ..errors import NOWHERE, CaffeliteError, reporting
 from . import options
 from .logs import start
 from .options import comma_separated
@@ -63,8 +63,9 @@ def deploy(
     single glyphs on an even background (digits, letters) their size and position are written too. So caffelite
     classify needs no other file. A mean file is copied next to the net.
 
-    -for opencv writes the fields of SSD whose defaults OpenCV 4 does not know, and no deploy_param: readNetFromCaffe
-    takes the file with the caffemodel.
+    -for opencv writes the fields of SSD whose defaults OpenCV 4 does not know, SegNet's Upsample as MaxUnpool and its
+    BN as BatchNorm and Scale, and no deploy_param: readNetFromCaffe takes the file with the caffemodel; of a net with
+    BN with the one that is written beside it.
 
     \b
     Example:
@@ -74,7 +75,6 @@ def deploy(
     from .. import caffelite_pb2 as pb, prototxt
     from ..data import class_names
     from ..deploy.convert import convert
-    from ..deploy.opencv import written_out
     from ..deploy.preprocessing import describe
     from ..layers.base import unknown_types
     from ..weights import named_weights
@@ -107,13 +107,40 @@ def deploy(
     preprocessing.ClearField("weights")
     if weights:
         preprocessing.weights = os.path.relpath(weights[-1], out.parent)
-    _copy_means(made, document.locate, out)
     if reader == "opencv":
-        written_out(made)
-        made.ClearField("deploy_param")
+        _for_opencv(made, weights, out, force)
+    _copy_means(made, document.locate, out)
     head = f"# Made from {model} by caffelite deploy. For Caffe, leave out deploy_param.\n"
     write(out, (head + prototxt.write(made)).encode())
     log.info("Wrote %s: %s in, %s out", out, ", ".join(converted.inputs), ", ".join(converted.outputs))
+
+
+def _for_opencv(made, weights: tuple[str, ...], out: Path, force: bool) -> None:
+    """Changes a deploy net for OpenCV, and writes a caffemodel for it where it has a BN."""
+    from .. import caffelite_pb2 as pb, weights as caffemodels
+    from ..deploy.opencv import split_blobs, written_out
+    from ..net import graph
+    from ..net.net import Net
+    from ..runs.open_net import load_weights, open_device
+    from .upgrade import write
+
+    made.ClearField("deploy_param")
+    original = pb.NetParameter()
+    original.CopyFrom(made)
+    built = graph.build(original, pb.NetState(phase=pb.TEST), NOWHERE)
+    scales = written_out(made, built)
+    if not scales:
+        return
+    if not weights:
+        raise CaffeliteError("BN becomes BatchNorm and Scale, whose weights are others", remedy="add -weights FILE")
+    path = out.with_suffix(".caffemodel")
+    options.refuse_existing(path, force)
+    net = Net.of(built, open_device(None), keep=True)
+    load_weights(net, weights)
+    blobs = split_blobs(scales, net.layer_blobs())
+    stored = [(layer, blobs[layer.name]) for layer in made.layer if layer.name in blobs]
+    write(path, caffemodels.sealed(caffemodels.encode_net(made, stored)))
+    log.info("Wrote %s, the weights with BatchNorm and Scale in place of BN", path)
 
 
 def _label_map(graph) -> list[str]:

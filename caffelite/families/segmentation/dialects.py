@@ -1,8 +1,10 @@
-"""BN and Interp in files of forks.
+"""BN, Interp and unpooling in files of forks.
 
 The names come from the forks' schemas: hszhao/PSPNet, yjxiong/caffe, tianzhi0549/CTPN, yangguorun/SegStereo,
-happynear/caffe-windows, foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
+happynear/caffe-windows, foss-for-synopsys-dwc-arc-processors/synopsys-caffe, and from OpenCV's layer of maxima.
 """
+
+import itertools
 
 from ... import caffelite_pb2 as pb
 from ...prototxt import foreign
@@ -49,4 +51,20 @@ def _bn(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
     return _stereo(layer, types)
 
 
-CHANGES = {"BN": _bn}
+SIDES = {"pool_k": "kernel", "pool_stride": "stride", "pool_pad": "pad"}  # of MaxUnpool, and of Unpooling
+
+
+def _max_unpool(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
+    """The Unpooling that OpenCV calls MaxUnpool."""
+    changes, theirs, own = unchanged(), layer.max_unpool_param, layer.unpooling_param
+    changes.dialects.append("MaxUnpool")
+    layer.type = "Unpooling"
+    for (old, new), side in itertools.product(SIDES.items(), "hw"):
+        setattr(own, f"{new}_{side}", getattr(theirs, f"{old}_{side}"))
+        changes.moves["max_unpool_param", f"{old}_{side}"] = "unpooling_param", f"{new}_{side}"
+    layer.ClearField("max_unpool_param")
+    changes.moves["max_unpool_param",] = ("unpooling_param",)
+    return changes
+
+
+CHANGES = {"BN": _bn, "MaxUnpool": _max_unpool}

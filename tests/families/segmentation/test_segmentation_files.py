@@ -30,6 +30,14 @@ def test_bn_of_segstereo():
         expect(text, text)
 
 
+def test_max_unpool_of_opencv():
+    expect(
+        'layer { type: "MaxUnpool" max_unpool_param { pool_k_h: 2 pool_k_w: 3 pool_stride_h: 2 pool_stride_w: 3 } }',
+        'layer { type: "Unpooling" '
+        "unpooling_param { kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 3 pad_h: 0 pad_w: 0 } }",
+    )
+
+
 def test_labels_that_interp_cannot_resize():
     with pytest.raises(CaffeliteError, match="is of .* and not supported; .*ResizeNearestNeighbor"):
         prototxt.parse("is_seglabel: true", pb.InterpParameter, "n")
