@@ -80,8 +80,15 @@ _preparation = options.together(
 @options.file_option(
     "--list",
     "known",
-    help="Instead of IMAGE: a list or .csv table of images with their answers, as caffelite new writes it. Prints the "
-    "accuracy, or the errors of numbers, with 95 % intervals.",
+    help="Instead of IMAGE: a list or .csv table of images with their answers, as caffelite new writes it, or a folder "
+    "with a subfolder for each class. Prints the accuracy, or the errors of numbers, with 95 % intervals.",
+)
+@click.option(
+    "--report",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With -list: write report.html and report.json as caffelite test does: confusion matrix, precision and "
+    "recall, calibration, the worst errors.",
 )
 @options.file_option(
     "--csv",
@@ -113,6 +120,7 @@ def classify(
     hierarchy,
     folder,
     known,
+    report,
     table,
     preparation,
     output,
@@ -145,6 +153,7 @@ def classify(
       caffelite classify -model lenet_mnist digit.png
       caffelite classify -model digits.prototxt drawn/ -annotate answers
       caffelite classify -model pets/deploy.prototxt -list pets/test.txt
+      caffelite classify -model pets/deploy.prototxt -list holiday/ -report holiday_report
       caffelite classify -model pets/deploy.prototxt photos/ -top 3 -csv answers.csv
       caffelite classify -model caffenet.prototxt "photos/*.jpg" -oversample -hierarchy animals.txt -json
     """
@@ -157,6 +166,7 @@ def classify(
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
+    _check_report(report, known)
     session = Session(gather(images, glob.glob), folder, table, as_json)
     model, weights, labels = _unpacked(model, weights, labels, preparation)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
@@ -177,8 +187,22 @@ def classify(
             _refuse(for_classifiers | {"csv": table}, "does not apply to a net that classifies pixels")
             session.run(_Pixels(classifier, count or 5))
         else:
-            session.run(_Classes(classifier, count or 5, hierarchy), known)
+            session.run(answers := _Classes(classifier, count or 5, hierarchy), known)
+            if report and session.entries:
+                used = ",".join(options.named_weights(document, weights))
+                about = {"name": document.message.name, "model": str(model), "weights": used}
+                say(f"wrote {answers.write_report(report, about)}", err=True)
     session.end(skip)
+
+
+def _check_report(report: Path | None, known: Path | None) -> None:
+    """Errors: a report without known answers; what it needs is not installed."""
+    if report and not known:
+        raise click.UsageError("-report needs known answers: name them with -list")
+    if report:
+        from ..report import pictures
+
+        pictures.check_installed()
 
 
 def _unpacked(
@@ -377,6 +401,9 @@ class _Classes:
         self.count = count if classifier.classifies else len(self.labels)
         self.groups = Hierarchy(hierarchy, self.labels) if hierarchy else None
         self.scores: list[np.ndarray] = []
+        self.compared: list[Any] = []
+        self.judged: Any = None
+        self.listed: list[tuple[Path, int]] = []
         self.shown = min(count, len(self.labels))  # in a table
         self.columns = [f"{name}{i}" for i in range(1, self.shown + 1) for name in ("label", "score")]
 
@@ -427,9 +454,23 @@ class _Classes:
         from .. import caffelite_pb2 as pb
         from ..report import known
 
-        kinds = {pb.DeployParameter.LABELS: known.labels, pb.DeployParameter.NUMBERS: known.numbers}
         rows = [row for row, file in enumerate(truth.files) if file not in failed]
-        return kinds.get(self.net.answer, known.classes)(np.array(self.scores), truth.answers[rows], self.labels)
+        scores, answers = np.array(self.scores), truth.answers[rows]
+        kinds = {pb.DeployParameter.LABELS: known.labels, pb.DeployParameter.NUMBERS: known.numbers}
+        if kind := kinds.get(self.net.answer):
+            self.compared = kind(scores, answers, self.labels)
+        else:
+            self.judged = known.judge(scores, answers)
+            self.compared = known.classes(self.judged, self.labels)
+            self.listed = [(truth.files[row], int(truth.answers[row])) for row in rows]
+        return self.compared
+
+    def write_report(self, folder: Path, about: dict[str, str]) -> Path:
+        """Writes the report of what ``compare`` compared."""
+        from ..report import known
+
+        read = self.net.preparation.read
+        return known.write_report(folder, self.compared, self.judged, self.labels, self.listed, read, about)
 
 
 class _Pixels:

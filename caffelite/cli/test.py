@@ -134,7 +134,7 @@ def _report(folder: Path | None, as_json: bool, body: dict, collector) -> None:
     if note := page.nan_note(body):
         log.warning("%s", note)
     if folder:
-        log.info("Wrote %s", page.write(folder, collector, body))
+        log.info("Wrote %s", page.write(folder, body, page.collected_images(collector, body)))
     if as_json:
         say(page.as_json(body))
 

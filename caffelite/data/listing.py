@@ -22,6 +22,7 @@ from .pictures import ENDINGS
 CLUTTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"}  # besides names that start with a dot
 CORRECTIONS = "_corrections.csv"  # end of the names of lists that `corrections` reads
 MOST_MISTAKES = 100  # of one list
+MOST_NAMES = 10  # of files that are left out, in a message
 AS_TABLE = 'numbers with a fraction, or several for an image, are read from a .csv table with a header, as "file,age"'
 AS_NUMBER = 'number the classes from 0; caffelite new also reads a .csv table with a header, as "file,class"'
 SEPARATED = re.compile(r"[,;\t]")
@@ -129,11 +130,11 @@ def list_classes(
     without a class; None: they are errors with this remedy. Other errors: a class that is not among those given.
     """
     parts = sorted(tuple(name.split("/")) for name in names if not name.endswith(CORRECTIONS))
-    clutter = Counter(part for p in parts if (part := _clutter(p)))
+    clutter = Counter(part for p in parts if (part := clutter_of(p)))
     if clutter:
         shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(clutter.items()))
         log.warning("%s: skipped %d files that are no data: %s", where, clutter.total(), shown)
-        parts = [p for p in parts if not _clutter(p)]
+        parts = [p for p in parts if not clutter_of(p)]
     around = _around(parts, classes)
     folders = in_order_of_classes({p[around] for p in parts if len(p) > around + 1})
     if not folders:
@@ -162,9 +163,15 @@ def list_classes(
     return listed, classes
 
 
-def _clutter(parts: Iterable[str]) -> str | None:
+def clutter_of(parts: Iterable[str]) -> str | None:
     """The part of a path that no user has made."""
     return next((name for name in parts if name.startswith(".") or name.lower() in CLUTTER), None)
+
+
+def describe_left_out(names: Sequence[str]) -> str:
+    """How many files were left out, with the first names."""
+    what = "1 file is" if len(names) == 1 else f"{len(names)} files are"
+    return f"{what} left out: {', '.join(names[:MOST_NAMES])}{', …' if len(names) > MOST_NAMES else ''}"
 
 
 def _is_image(parts: Sequence[str]) -> bool:
@@ -218,7 +225,7 @@ def files_below(folder: str | os.PathLike, left_out: list[str] | None = None) ->
     names = []
     for parent, folders, files in roots.walk(folder):
         below = os.path.relpath(parent, folder)
-        if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
+        if below != "." and not folders and not files and not clutter_of(below.split(os.sep)):
             if left_out is None:
                 raise Where(parent).error("the folder is empty", remedy="remove it, or put its images there")
             left_out.append(f"{parent}: the folder is empty")

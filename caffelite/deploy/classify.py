@@ -1,5 +1,6 @@
 """Classifies images with a deploy net: its preprocessing, labels and output."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..data.listing import clutter_of, describe_left_out
 from ..data.pictures import ENDINGS
 from ..errors import CaffeliteError, did_you_mean
 from ..net.net import Net
@@ -15,6 +17,8 @@ from ..prototxt import Document
 from .preprocessing import VIEWS, Failed, Picture, Preparation, fitting_labels, in_batches, open_deploy_net
 
 MOST_ROWS = 64  # of a batch
+
+log = logging.getLogger("caffelite")
 
 
 @dataclass
@@ -125,12 +129,17 @@ def _named(picture: Picture, position: int) -> str:
 
 
 def gather(names: list[str], expand: Callable[[str], list[str]]) -> list[Path]:
-    """The image files named by files, folders (recursively) and patterns, each once. Errors: no such file."""
+    """The image files named by files, folders (recursively) and patterns, each once; other files of a folder are named
+    in a warning, but for what systems put there. Errors: no such file."""
     paths: dict[Path, None] = {}
     for name in names:
         path = Path(name)
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
+            files = sorted(p for p in path.rglob("*") if p.is_file() and not clutter_of(p.relative_to(path).parts))
+            others = [str(p) for p in files if p.suffix.lower() not in ENDINGS]
+            files = [p for p in files if p.suffix.lower() in ENDINGS]
+            if others:
+                log.warning("%s: no pictures by their names, %s", name, describe_left_out(others))
             what = f"{name} holds no pictures"
         else:
             files = [path] if path.exists() else [Path(p) for p in sorted(expand(name))]

@@ -1,5 +1,6 @@
-"""Images whose answers are known: lists and tables, as ImageData reads them."""
+"""Images whose answers are known: lists and tables, as ImageData reads them, and folders of class folders."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,10 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from .. import inputs
-from ..data import tables
-from ..data.listing import read_list
+from ..data import corrections, tables
+from ..data.listing import describe_left_out, files_below, list_classes, read_list
 from ..data.tables import CLASSES
-from ..errors import Where
+from ..errors import CaffeliteError, Where
+
+log = logging.getLogger("caffelite")
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,13 @@ class Known:
 
 
 def read(path: Path, labels: Sequence[str], task: str) -> Known:
-    """The images of a list or a .csv table. A name counts from the working directory, or else from the file's folder.
+    """The images of a list, a .csv table, or a folder of class folders. A name counts from the working directory, or
+    else from the file's folder. Labels that were corrected beside the class folders are so here.
 
     labels: of the net, by which a table's classes or columns are found; numbers as text where the net has no names.
     task: what the net answers, see ``tables``. Errors: an answer that the net cannot give; labels of other names."""
+    if path.is_dir():
+        return _of_folder(path, labels, task)
     if path.suffix.lower() == ".csv":
         return _of_table(path, list(labels), task)
     if task != CLASSES:
@@ -37,6 +43,23 @@ def read(path: Path, labels: Sequence[str], task: str) -> Known:
             raise image.where.error("a label is no class of the net", expected=expected, found=image.label)
     files = [Path(inputs.beside(path.parent, image.name)) for image in listed]
     return Known(files, np.array([image.label for image in listed]))
+
+
+def _of_folder(folder: Path, labels: Sequence[str], task: str) -> Known:
+    if task != CLASSES:
+        what = "a folder of class folders, yet the net gives several answers"
+        raise CaffeliteError(what, found=str(folder), remedy="name a .csv table")
+    left_out: list[str] = []
+    listed, _ = list_classes(files_below(folder, left_out), str(folder), labels, left_out)
+    if left_out:
+        log.warning("%s", describe_left_out(left_out))
+    images, lists = corrections.apply(listed, labels, folder)
+    if lists:
+        log.info("%s.", corrections.described(listed, images, lists))
+    scored = [image for image in images if image]
+    if not scored:
+        raise CaffeliteError(f"the corrections leave out every image of {folder}", found=", ".join(lists))
+    return Known([folder / image.name for image in scored], np.array([image.label for image in scored]))
 
 
 def _of_table(path: Path, labels: list[str], task: str) -> Known:

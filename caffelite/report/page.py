@@ -24,6 +24,7 @@ from .multilabel import MultiLabel
 from .statistics import TOP, Classification, Curve, mean
 
 Images = dict[str, bytes | None]
+LIST = "images.txt"  # of the tested images, in the folder of a report that names no data layer of a net
 FILTERS: dict[str, Callable[[Any], str]] = {
     "base64": lambda body: base64.b64encode(body).decode(),
     "number": lambda value: "none" if value is None else f"{value:.6g}",
@@ -47,30 +48,7 @@ def report(
     judged = collector.classification
     if judged and judged.tested:
         names = class_names(judged.classes, labels or names_beside(collector, about, judged.classes))
-        figures |= {
-            "accuracy": judged.right / judged.tested,
-            "balanced_accuracy": judged.balanced_accuracy(),
-            "top": {str(k): judged.top(k) for k in TOP if k <= judged.classes},
-            "top5": judged.top(5),
-            "tested": judged.tested,
-            "right": judged.right,
-            "nan": judged.nan,
-            "log_loss": judged.log_loss(),
-            "calibration_error": judged.calibration_error(),
-            "labels": names,
-            "classes": [{"label": name, **row} for name, row in zip(names, judged.by_class(), strict=True)],
-            **_class_figures(judged, names),
-            "confusion": judged.confusion.tolist(),
-            "calibration": judged.calibration(),
-            "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
-            "cells": [{"label": a, "answer": b, "samples": listed} for (a, b), listed in sorted(judged.cells.items())],
-            "data_layer": _data_layer(collector),
-            "worst": [
-                {"label": names[m.label], "answer": names[m.prediction]}
-                | {"sample": m.sample, "score": m.score, "own": m.own}
-                for m in judged.worst
-            ],
-        }
+        figures |= classification_figures(judged, names) | {"data_layer": _data_layer(collector)}
         if by_test and by_test[1].shape[1] == judged.classes:
             figures["by_test"] = {"iterations": by_test[0], "scores": by_test[1].T.tolist()}
     if (several := collector.multi_label) and several.samples:
@@ -90,6 +68,33 @@ def report(
             "outputs": [output.figures() for output in collector.fit.outputs],
         }
     return figures
+
+
+def classification_figures(judged: Classification, names: list[str]) -> dict:
+    """What a report says of a classifier's answers. names: of the classes."""
+    return {
+        "accuracy": judged.right / judged.tested,
+        "balanced_accuracy": judged.balanced_accuracy(),
+        "top": {str(k): judged.top(k) for k in TOP if k <= judged.classes},
+        "top5": judged.top(5),
+        "tested": judged.tested,
+        "right": judged.right,
+        "nan": judged.nan,
+        "log_loss": judged.log_loss(),
+        "calibration_error": judged.calibration_error(),
+        "labels": names,
+        "classes": [{"label": name, **row} for name, row in zip(names, judged.by_class(), strict=True)],
+        **_class_figures(judged, names),
+        "confusion": judged.confusion.tolist(),
+        "calibration": judged.calibration(),
+        "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
+        "cells": [{"label": a, "answer": b, "samples": listed} for (a, b), listed in sorted(judged.cells.items())],
+        "worst": [
+            {"label": names[m.label], "answer": names[m.prediction]}
+            | {"sample": m.sample, "score": m.score, "own": m.own}
+            for m in judged.worst
+        ],
+    }
 
 
 def detected_names(collector: OutputCollector, labels: list[str] | None) -> list[str]:
@@ -127,22 +132,27 @@ def class_names(count: int, labels: list[str] | None) -> list[str]:
     return labels if labels is not None else [str(i) for i in range(count)]
 
 
-def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
+def write(folder: Path, figures: dict, images: Images, listed: str | None = None) -> Path:
     """Writes a self-contained report.html, report.json, and the pictures in the same folder; returns the page's path.
-    Errors: it cannot be written."""
+    listed: the tested images, as lines of a list, for `LIST`. Errors: it cannot be written."""
+    files = {f"{name}.png": body for name, body in images.items() if body}
+    files["report.json"] = as_json(figures).encode()
+    files["report.html"] = page(figures, images).encode()
+    if listed is not None:
+        files[LIST] = listed.encode("utf-8", "surrogateescape")
+    with together([folder / name for name in files], force=True) as drafts:
+        for name, body in files.items():
+            drafts[folder / name].write_bytes(body)
+    return folder / "report.html"
+
+
+def collected_images(collector: OutputCollector, figures: dict) -> Images:
+    """The pictures of a report of a test, by name. figures: what ``report`` returned."""
     images: Images = {}
     judged, several = collector.classification, collector.multi_label
     if judged and "labels" in figures:
-        names = figures["labels"]
-        images = {
-            "confusion": pictures.confusion(judged, names),
-            "classes": pictures.classes(judged, names),
-            "calibration": pictures.calibration(judged),
-            "mistakes": pictures.worst_errors_png(judged, collector.source, names),
-            **_class_images(judged, names),
-        }
-        if "by_test" in figures:
-            images["by_test"] = pictures.by_test(figures["by_test"], names)
+        mistakes = pictures.worst_errors_png(judged, pictures.stored_images(collector.source), figures["labels"])
+        images = classification_images(judged, figures, mistakes)
     if several and "multi_label" in figures:
         images |= _label_images(several, figures["multi_label"])
     if collector.detections and "detection" in figures:
@@ -155,13 +165,22 @@ def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
             "residuals": pictures.residuals(points),
             "residuals_over_predictions": pictures.residuals_over_predictions(points),
         }
-    files = {f"{name}.png": body for name, body in images.items() if body}
-    files["report.json"] = as_json(figures).encode()
-    files["report.html"] = page(figures, images).encode()
-    with together([folder / name for name in files], force=True) as drafts:
-        for name, body in files.items():
-            drafts[folder / name].write_bytes(body)
-    return folder / "report.html"
+    return images
+
+
+def classification_images(judged: Classification, figures: dict, mistakes: bytes | None) -> Images:
+    """The pictures of a classifier's answers, by name. mistakes: that of the worst errors."""
+    names = figures["labels"]
+    images: Images = {
+        "confusion": pictures.confusion(judged, names),
+        "classes": pictures.classes(judged, names),
+        "calibration": pictures.calibration(judged),
+        "mistakes": mistakes,
+        **_class_images(judged, names),
+    }
+    if "by_test" in figures:
+        images["by_test"] = pictures.by_test(figures["by_test"], names)
+    return images
 
 
 def as_json(figures: dict) -> str:

@@ -2,6 +2,7 @@
 OpenCV."""
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -239,16 +240,28 @@ def residuals_over_predictions(points: np.ndarray) -> bytes | None:
     return _finished(figure, axes, "prediction", "prediction less true value")
 
 
-def worst_errors_png(judged: Classification, source: object, labels: list[str]) -> bytes | None:
-    """PNG: the images of the worst errors as they are stored, each above its label, the predicted class and its
-    probability; None where there are none."""
-    if not judged.worst or not isinstance(source, DataSource):
+Read = Callable[[list[int]], list[np.ndarray]]  # the images C×H×W of samples, by their numbers
+
+
+def stored_images(source: object) -> Read | None:
+    """Reads the images of a data layer's source as they are stored; None where it has none."""
+    if not isinstance(source, DataSource):
         return None
-    indices = np.array([m.sample for m in judged.worst])
-    images = [
-        source.samples.image(index, content)[0]
-        for index, content in zip(indices.tolist(), source.samples.read(indices), strict=True)
-    ]
+    samples = source.samples
+
+    def read(indices: list[int]) -> list[np.ndarray]:
+        contents = samples.read(np.array(indices))
+        return [samples.image(index, content)[0] for index, content in zip(indices, contents, strict=True)]
+
+    return read
+
+
+def worst_errors_png(judged: Classification, read: Read | None, labels: list[str]) -> bytes | None:
+    """PNG: the images of the worst errors, each above its label, the predicted class and its probability; None where
+    there are none."""
+    if not judged.worst or read is None:
+        return None
+    images = read([m.sample for m in judged.worst])
     if len({image.shape for image in images}) > 1 or images[0].shape[0] not in (1, 3):
         images = [_square(image) for image in images]
     captions = [f"{labels[m.label]} > {labels[m.prediction]}  {100 * m.score:.0f}%" for m in judged.worst]

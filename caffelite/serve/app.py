@@ -16,7 +16,7 @@ from ..errors import CaffeliteError
 from . import assets, page, runs_of, security, stream, work
 from .config import ServeConfig
 from .inference.client import InferenceLimits, Models, decoding
-from .pages import compare, data, model, new, queue, run, run_layers, runs, start, sweep, try_model
+from .pages import compare, data, model, new, queue, run, run_layers, runs, start, sweep, try_many, try_model
 from .samples import OpenSets
 
 # One line a page: a module with ROUTES.
@@ -32,6 +32,7 @@ PAGES = (
     data,
     model,
     try_model,
+    try_many,
 )
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.

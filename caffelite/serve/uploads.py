@@ -35,6 +35,7 @@ SKIPPED = re.compile(r"(^|/)(\.[^./]|__MACOSX/|Thumbs\.db$)")  # files that syst
 
 
 LONGEST_NAME = 255  # bytes
+MOST_NAMES = 10  # of files that are left out
 CONTROL = ("Cc", "Cs", "Zl", "Zp")  # Unicode's categories of control codes, lone surrogates and breaks of lines
 
 
@@ -46,6 +47,11 @@ class Stored:
     pictures: dict[str, int] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     others: int = 0
+
+    def leave_out(self, name: str) -> None:
+        """Counts a file that is no picture."""
+        self.others += 1
+        self.left_out += [printable(name, keep="")[-80:]] * (len(self.left_out) < MOST_NAMES)
 
 
 def folder_name(text: str, kind: str) -> str:
@@ -91,7 +97,7 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
     stored, bytes_ = Stored(), 0
     with reporting(f"write {folder.name}"), _new_folder(draft, folder) as draft:
         pictures = _Pictures(draft, label, limits)
-        for name, content in _files(uploads, limits):
+        for name, content in files(uploads, limits):
             bytes_ += len(content)
             if bytes_ > limits.upload:
                 expected = f"at most {limits.upload} bytes in all"
@@ -101,8 +107,7 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
             if suffix(content):
                 pictures.add(name, content)
             else:
-                stored.others += 1
-                stored.left_out += [printable(name, keep="")[-80:]] * (len(stored.left_out) < 10)
+                stored.leave_out(name)
         stored.pictures = dict(pictures.number)
         if not stored.pictures:
             expected = "PNG, JPEG, BMP or WebP, as files, folders or a ZIP archive of them"
@@ -161,7 +166,7 @@ class _Pictures:
         return path
 
 
-def _files(uploads: list[UploadFile], limits: Limits) -> Iterator[tuple[str, bytes]]:
+def files(uploads: list[UploadFile], limits: Limits) -> Iterator[tuple[str, bytes]]:
     """(name, content) of the files of an upload, and of those in its archives."""
     for upload in uploads:
         name = upload.filename or ""

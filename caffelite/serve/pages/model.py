@@ -212,7 +212,7 @@ def report(request: Request) -> Response:
     if not (folder / "report.json").exists() and job:
         pending = work.find(config, job)[1]
         values = {"job": {**work.summary(config, pending), "output": work.tail(pending.log)}, "report": text}
-        return page.render(request, "report_pending.html", values)
+        return page.render(request, "report_pending.html", values, only_html={"left_out": page.left_out(request)})
     content = _report(folder / REPORT)
     shown = {name: content.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
     values = {"report": text, **shown, "classifies": "confusion" in content, "corrections": None}
@@ -225,7 +225,7 @@ def report(request: Request) -> Response:
         values["corrections"] = _corrections(request, text, values)
         values["by_test"] = content.get("by_test")
     html = {"rows": _matrix(values), "has_images": bool(content.get("data_layer"))} if "confusion" in content else {}
-    html["sparklines"] = _sparklines(content)
+    html |= {"sparklines": _sparklines(content), "left_out": page.left_out(request)}
     run = query.get("run", "")
     html |= {"url": f"/models/report?{urlencode({'path': text} | ({'run': run} if run else {}))}", "run": run}
     html["advice"] = advice(content, _best_at(request, run)) if "confusion" in content else []

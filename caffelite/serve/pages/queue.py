@@ -133,7 +133,7 @@ def one(request: Request) -> Response:
     result = request.query_params.get("result", "")
     there = bool(result) and config.resolve(result).exists()
     values = {**row(config, job), "output": work.tail(job.log), "result": result, "result_exists": there}
-    return page.render(request, "job.html", values)
+    return page.render(request, "job.html", values, only_html={"left_out": page.left_out(request)})
 
 
 ROUTES = [

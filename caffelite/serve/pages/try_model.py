@@ -19,7 +19,6 @@ from ... import inputs, roots
 from ...errors import CaffeliteError, printable, reporting
 from ...file_names import DEPLOY_NET as DEPLOY
 from ...runs import folder as files, registry, snapshots
-from ...runs.queue.job import new_id
 from ...zoo import trained
 from .. import catalog, nets, page, projects, work
 from ..config import ServeConfig
@@ -29,7 +28,7 @@ from ..uploads import MOST_IMAGE, folder_name, safe_name, suffix
 
 MOST_TOP = 1000
 MOST_FETCHES = 4  # pictures that are read from other servers at a time
-UPLOADS, ANSWERS, CORRECTED = "uploads", "answers", "labelled"
+CORRECTED = "labelled"
 
 
 def try_model(request: Request) -> Response:
@@ -228,45 +227,6 @@ def data_url(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
-# many images
-
-
-def many(request: Request, fields: page.Fields) -> Response:
-    """Queues the classification of many images: uploaded ones, or those of a folder below the roots."""
-    config = page.config_of(request)
-    net = config.resolve(page.text_field(fields, "net"))
-    document, _ = nets.read(config, net)
-    top = page.number(page.text_field(fields, "top", "5"), "top", 1, MOST_TOP, 5)
-    root = config.root_of(net)
-    name = new_id()
-    uploads = page.uploads(fields, "images")
-    if uploads:
-        source = _store(root / UPLOADS / name, uploads)
-    else:
-        source = config.resolve(page.text_field(fields, "folder"))
-        if not source.exists():
-            raise CaffeliteError("no such folder", found=page.text_field(fields, "folder")[:200])
-    table = root / ANSWERS / f"{name}.csv"
-    with roots.folder(table.parent, make=True):
-        pass
-    weights = str(nets.weights(config, document))
-    options = {"--model": str(net), "--weights": weights, "--top": str(top), "--csv": str(table)}
-    words = [word for option in options.items() for word in option]
-    job, values = work.queued(config, net, ["classify", str(source), *words, "--skip"], table)
-    return page.done(request, page.address(f"/queue/jobs/{job.id}", result=values["result"]), values)
-
-
-def _store(folder: Path, uploads: list[UploadFile]) -> Path:
-    """Writes uploaded images into a new folder, with the last parts of their names."""
-    with roots.folder(folder, make=True) as opened:
-        for number, upload in enumerate(uploads):
-            name = f"{number:06d}_{safe_name(Path(upload.filename or 'image').name)}"
-            with open(opened / name, "xb") as file:
-                while chunk := upload.file.read(1 << 20):
-                    file.write(chunk)
-    return folder
-
-
 # corrected answers
 
 
@@ -312,7 +272,6 @@ ROUTES = [
     page.action("/try/fetch", fetch),
     page.action("/try/layers", layers),
     page.action("/try/saliency", saliency),
-    page.action("/try/many", many),
     page.action("/try/correct", correct),
     page.action("/try/deploy", deploy),
     page.action("/try/shipped", shipped),

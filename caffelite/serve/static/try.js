@@ -1,6 +1,7 @@
 // The page "try": where an image comes from, and the answers of one or two models for it.
 
 import { showBoxes, showColored } from "./boxes.js";
+import { Upload } from "./upload.js";
 
 const values = JSON.parse(document.getElementById("values").textContent);
 const panels = [...document.querySelectorAll(".answer")];
@@ -328,12 +329,24 @@ async function download(text) {
   return new File([blob], text, { type: blob.type });
 }
 
+/** Names files of which the page shows no answer: what is no image, and all images but one. */
+function showLeftOut(files) {
+  const images = files.filter((one) => one.type.startsWith("image/")).length;
+  const others = files.filter((one) => !one.type.startsWith("image/")).map((one) => one.name);
+  const texts = [];
+  if (others.length) texts.push(`No image, and left out: ${others.slice(0, 10).join(", ")}${others.length > 10 ? ", …" : ""}.`);
+  if (images || others.length) texts.push(`One image is shown at a time; Many takes several, folders and archives.`);
+  byId("dropped-message").textContent = texts.join(" ");
+}
+
 function openFiles(choose) {
   const drop = byId("drop");
   const accept = (files) => {
+    if (!files.length) return;
     const file = [...files].find((one) => one.type.startsWith("image/"));
-    if (!file) return;
     choose(byId("tab-image"));
+    showLeftOut([...files].filter((one) => one !== file));
+    if (!file) return;
     const shown = byId("shown");
     URL.revokeObjectURL(shown.src);
     shown.src = URL.createObjectURL(file);
@@ -361,6 +374,7 @@ function openFiles(choose) {
   document.addEventListener("dragleave", () => drop.classList.remove("over"));
   document.addEventListener("drop", (event) => {
     event.preventDefault();
+    if (!byId("from-many").hidden) return; // which takes all of them
     drop.classList.remove("over");
     accept(event.dataTransfer.files);
   });
@@ -432,7 +446,7 @@ if (panels.length) {
   openFiles(choose);
   openCamera();
   openSamples();
-  byId("many").addEventListener("change", (event) => (byId("many-chosen").textContent = `${event.target.files.length} chosen`));
+  new Upload(byId("many"), { sent: ({ page }, leftOut) => location.assign(`${page}&${new URLSearchParams(leftOut)}`) });
   for (const name of ["net", "other"]) byId(name).addEventListener("change", () => byId("choice").submit());
   byId("hierarchy").addEventListener("change", ask);
   byId("oversample").addEventListener("change", ask);

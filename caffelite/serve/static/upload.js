@@ -12,7 +12,7 @@ const STARTS = /^(89504e47|ffd8ff|424d|52494646|47494638|49492a00|4d4d002a)/; //
 const MOST_NAMES = 10; // of files that are left out
 
 export class Upload {
-  /** form: of form.html. sent: called with the answer of the server, and the query that tells
+  /** form: with `pictures` of form.html, the fields of a new folder or a path `folder`. sent: called with the answer of the server, and the query that tells
    * the next page what was left out. complete: called when files were added. */
   constructor(form, { sent, complete = () => {} }) {
     Object.assign(this, { form, sent, complete, files: [], others: [], classes: new Map(), named: false });
@@ -33,10 +33,10 @@ export class Upload {
         if (chosen.length) this.add(chosen);
       });
     }
-    form.elements.name.addEventListener("input", () => (this.named = true));
+    form.elements.name?.addEventListener("input", () => (this.named = true));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.send();
+      this.send(event.submitter);
     });
   }
 
@@ -63,8 +63,9 @@ export class Upload {
       else this.#show(one.name, () => one.file);
     }
     this.#reportOthers();
-    this.form.querySelector("#upload-details").hidden = !this.files.length;
-    if (!this.named && this.files.length) {
+    const details = this.form.querySelector("#upload-details");
+    if (details) details.hidden = !this.files.length;
+    if (this.form.elements.name && !this.named && this.files.length) {
       const [first, ...others] = this.files[0].name.split("/");
       const folders = new Set(this.files.map((file) => file.name.split("/")[0]));
       const one = folders.size === 1 && (others.length > 1 || this.archives);
@@ -113,7 +114,7 @@ export class Upload {
   /** read: gives the file of a picture, null where it cannot be shown. */
   async #show(name, read) {
     const title = name.split("/").at(-2) ?? "";
-    if (!title) this.form.querySelector("#class-of-files").hidden = false;
+    if (!title) this.form.querySelector("#class-of-files")?.removeAttribute("hidden");
     const row = this.#row(title);
     const found = this.classes.get(title);
     found.count += 1;
@@ -127,18 +128,18 @@ export class Upload {
     for (const end of ["load", "error"]) image.addEventListener(end, () => URL.revokeObjectURL(image.src), { once: true });
   }
 
-  send() {
-    if (!this.files.length) {
+  /** button: which was pressed, whose value is sent, too. */
+  send(button = this.form.querySelector("button.primary")) {
+    if (!this.files.length && !this.form.elements.folder?.value.trim()) {
       this.message.textContent = "Choose or drop pictures first.";
       return;
     }
     if (!this.form.reportValidity()) return;
-    const content = new FormData(this.form);
+    const content = new FormData(this.form, button);
     content.delete("images");
     for (const { name, file } of this.files) content.append("images", file, name);
     const request = new XMLHttpRequest(); // which, other than fetch, tells how much is sent
     const bar = this.form.querySelector("#sent");
-    const button = this.form.querySelector("#send");
     const over = (text) => {
       bar.hidden = true;
       button.disabled = false;
