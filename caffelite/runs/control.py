@@ -4,6 +4,7 @@ on this machine."""
 import dataclasses
 import itertools
 import os
+import re
 import shlex
 import signal
 import socket
@@ -25,6 +26,7 @@ from .registry import RunStatus
 
 ACTIONS = ("pause", "resume", "snapshot", "kill")
 RESUMABLE = (registry.STOPPED, registry.OUT_OF_TIME, registry.FAILED, registry.KILLED)
+COPY = re.compile(r"_copy(_\d+)?$")  # end of the name of a copy of a run
 PATIENCE = 4.0  # seconds until a process has locked its folder, or has ended
 
 
@@ -190,7 +192,8 @@ def clone(folder: Path, to: Path, base: Path | None = None) -> Path:
 
     Lengths in epochs stay epochs. base: the folder in which the new solver will train, by default the current one;
     where the solver of the run names its snapshots by a relative path, paths below the base are relative to it.
-    Snapshots of the new solver go into the new folder. Errors: no run; the folder exists or cannot be made.
+    Snapshots of the new solver go into the new folder and have its name. Errors: no run; the folder exists or cannot
+    be made.
     """
     document = prototxt.read_solver(folder / files.SOLVER)
     solver = epochs.restored(document.message, stored.read(folder / files.RUN, {"epoch": {str: Any}}).get("epoch", {}))
@@ -215,7 +218,7 @@ def clone(folder: Path, to: Path, base: Path | None = None) -> Path:
     solver.test_net.extend(move(net, f"test_net_{i}.prototxt") for i, net in enumerate(solver.test_net_param))
     for name in ("net_param", "train_net_param", "test_net_param"):
         solver.ClearField(name)
-    solver.snapshot_prefix = named(to / "snapshot")
+    solver.snapshot_prefix = named(to / to.name)
     written["solver.prototxt"] = prototxt.write(solver)
     if to.exists():
         raise CaffeliteError(f"{to} exists", expected="a new folder")
@@ -228,6 +231,11 @@ def clone(folder: Path, to: Path, base: Path | None = None) -> Path:
 
 
 def free_folder(folder: Path) -> Path:
-    """The first of NAME_copy, NAME_copy_2 and so on next to a run that does not exist."""
-    start = folder.resolve().with_name(f"{folder.resolve().name.removesuffix('_run')}_copy")
+    """The first of NAME_copy, NAME_copy_2 and so on next to a run that does not exist; of a run in a copy next to that
+    one, with the name of the first run."""
+    folder = folder.resolve()
+    name = folder.name.removesuffix("_run")
+    if COPY.search(folder.parent.name) and name in (folder.parent.name, "snapshot"):  # as copies once named theirs
+        folder, name = folder.parent, folder.parent.name
+    start = folder.with_name(f"{COPY.sub('', name)}_copy")
     return files.free(start, itertools.count(2)) if start.exists() else start

@@ -88,3 +88,20 @@ def test_killed_and_crashed_runs_have_different_words(tmp_path, monkeypatch):
     actual = registry.read(tmp_path)
     assert (actual.state, registry.label(actual.state, actual.reason)) == ("killed", "crashed")
     assert registry.label("finished") == "finished"
+
+
+@pytest.mark.parametrize(
+    ("run", "taken", "expected"),
+    [
+        ("pets_run", (), "pets_copy"),
+        ("pets_run", ("pets_copy",), "pets_copy_2"),
+        ("pets_copy/pets_copy_run", ("pets_copy",), "pets_copy_2"),
+        ("pets_copy_2/pets_copy_2_run", ("pets_copy", "pets_copy_2"), "pets_copy_3"),
+        ("pets_copy/snapshot_run", ("pets_copy",), "pets_copy_2"),
+        ("pets_copy/other_run", ("pets_copy",), "pets_copy/other_copy"),
+    ],
+)
+def test_a_copy_of_a_copy_lies_beside_it(tmp_path, run, taken, expected):
+    for name in (*taken, run):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    assert control.free_folder(tmp_path / run) == tmp_path / expected

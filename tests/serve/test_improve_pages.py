@@ -82,7 +82,7 @@ def test_a_run_that_trains_on_has_a_net_for_pictures(client, root):
     client.post("/run/retrain", data={"folder": RUN}, headers=AS_JSON)
     [one] = job.jobs(root)
     actual = prototxt.read_net(one.folder.parent / "deploy.prototxt").message.deploy_param
-    assert (actual.weights, list(actual.label)) == ("snapshot_best.caffemodel", ["a"])
+    assert (actual.weights, list(actual.label)) == ("first_copy_best.caffemodel", ["a"])
 
 
 def test_a_new_project_applies_corrections(client, root):

@@ -158,7 +158,7 @@ def test_a_clone_is_a_new_solver(client, root):
     assert result.json() == {"solver": "first_copy/solver.prototxt"}
     copy = train(root, "third", f"net={root}/first_copy/net.prototxt", "base_lr=0.01")
     assert (copy / "losses.f32").read_bytes() == (root / "first_run/losses.f32").read_bytes()
-    assert str(root / "first_copy/snapshot") in (root / "first_copy/solver.prototxt").read_text()
+    assert str(root / "first_copy/first_copy") in (root / "first_copy/solver.prototxt").read_text()
     for name in ("first_copy", "third_run"):
         shutil.rmtree(root / name)
 
@@ -186,7 +186,7 @@ def test_a_clone_has_the_epochs_and_relative_paths_of_its_run(client, root, monk
         for field in shown.replace(": ", ":").split():
             assert f"\n{field.replace(':', ': ')}\n" in f"\n{solver}"
         assert str(root) not in solver + (root / "epochs_copy/net.prototxt").read_text()
-        assert 'net: "epochs_copy/net.prototxt"' in solver and "epochs_copy/snapshot" in solver
+        assert 'net: "epochs_copy/net.prototxt"' in solver and "epochs_copy/epochs_copy" in solver
         checked = client.get("/new/edit.json", params={"solver": result.json()["solver"]}).json()
         assert checked["net"] == "epochs_copy/net.prototxt", "the editor finds the net"
     finally:
