@@ -2786,7 +2786,7 @@ class RunOrigin(_message.Message):
     def __init__(self, id: _Optional[str] = ..., began: _Optional[int] = ...) -> None: ...
 
 class ResumeState(_message.Message):
-    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision", "data", "arithmetic", "algorithm")
+    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision", "data", "arithmetic", "best_loss", "algorithm")
     SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
     CONFIG_HASH_FIELD_NUMBER: _ClassVar[int]
     RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
@@ -2805,6 +2805,7 @@ class ResumeState(_message.Message):
     PRECISION_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
+    BEST_LOSS_FIELD_NUMBER: _ClassVar[int]
     ALGORITHM_FIELD_NUMBER: _ClassVar[int]
     solver_type: str
     config_hash: str
@@ -2824,8 +2825,9 @@ class ResumeState(_message.Message):
     precision: str
     data: _containers.RepeatedCompositeFieldContainer[DataFact]
     arithmetic: str
+    best_loss: float
     algorithm: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataFact, _Mapping]]] = ..., arithmetic: _Optional[str] = ..., algorithm: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataFact, _Mapping]]] = ..., arithmetic: _Optional[str] = ..., best_loss: _Optional[float] = ..., algorithm: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CarriedState(_message.Message):
     __slots__ = ("net", "layer", "blob")

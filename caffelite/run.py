@@ -180,6 +180,12 @@ class Run:
         neither."""
         return snapshots.best_model(self.folder)
 
+    @property
+    def best_test(self) -> dict[str, Any]:
+        """iteration, score (the name of best_score), value and loss of the test of the best weights; empty where the
+        solver sets no best_score."""
+        return listing.best_test(self.folder)
+
     def plot(self, file: str | Path | None = None, over: str = "iteration") -> Any:
         """Draws losses, scores and rate. file: to write, .svg, .png or .pdf. Returns what a notebook shows, or None
         with a file. over: "iteration" or "seconds". Errors: matplotlib is not installed; nothing is recorded yet."""
@@ -217,6 +223,8 @@ class Run:
 
     def _repr_html_(self) -> str:
         rows = {"state": self.state, "iteration": self.iteration, "best weights": self.best or ""}
+        if test := self.best_test:
+            rows["best weights"] = f"{self.best}, of iteration {test['iteration']}"
         rows |= {name: f"{value:.4g}" for name, value in self.scores.items()}
         cells = "".join(f"<tr><th>{_escaped(name)}</th><td>{_escaped(value)}</td></tr>" for name, value in rows.items())
         curves = ""

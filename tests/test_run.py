@@ -65,7 +65,11 @@ def test_what_a_notebook_shows(solver):
     run = caffelite.train(solver, bar=False)
     assert run.frame().query("phase == 'test'")["accuracy"].tolist() == run.history["test"]["accuracy"].tolist()
     shown = run._repr_html_()
-    assert "finished" in shown and "tiny_best.caffemodel" in shown and "<svg" in shown
+    tests = run.history["test"]
+    most = tests["accuracy"].max()
+    best = min(zip(tests["loss"], tests["iteration"], tests["accuracy"], strict=True), key=lambda t: (-t[2], t[0]))
+    assert (run.best_test["iteration"], run.best_test["score"], run.best_test["value"]) == (best[1], "accuracy", most)
+    assert "finished" in shown and f"tiny_best.caffemodel, of iteration {best[1]}" in shown and "<svg" in shown
     run.plot("curves.png")
     assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
     assert repr(run).startswith("<Run tiny_run: finished, iteration 6, ")

@@ -11,6 +11,7 @@ heartbeat.json      the iteration and the time, written every two seconds while 
 log.txt             the lines that the run logged, all sessions
 metrics.csv         displayed and tested scores
 losses.f32          the loss of every iteration, float32, little-endian, from iteration 0 on
+best.json           the iteration, score and loss of the test of the best weights
 events/             for TensorBoard, where they were requested
 notes.json          tags and a note of the user
 pause.json          the process that was requested to stop
@@ -42,12 +43,12 @@ from ..errors import CaffeliteError
 SOLVER, NET, CONFIG, RUN = "solver.prototxt", "net.prototxt", "config.json", "run.json"
 LOCK, HEARTBEAT, LOG, OUTCOME = "lock", "heartbeat.json", "log.txt", "outcome.json"
 METRICS, LOSSES, EVENTS = "metrics.csv", "losses.f32", "events"
-NOTES, PAUSE, RESUMED = "notes.json", "pause.json", "resume.txt"
+NOTES, PAUSE, RESUMED, BEST = "notes.json", "pause.json", "resume.txt", "best.json"
 JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT = "job.json", "job.lock", "process.json", "progress.json", "output.txt"
 SLURM = "slurm.json"
 JOB_FILES = (JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT, SLURM)
 RECORDS = (
-    *(SOLVER, NET, CONFIG, RUN, LOCK, HEARTBEAT, LOG, OUTCOME, METRICS, LOSSES, NOTES, PAUSE, RESUMED),
+    *(SOLVER, NET, CONFIG, RUN, LOCK, HEARTBEAT, LOG, OUTCOME, METRICS, LOSSES, NOTES, PAUSE, RESUMED, BEST),
     *JOB_FILES,
 )
 JOB_FOLDER = "CAFFELITE_JOB_FOLDER"  # environment variable: the folder of the job that this process belongs to

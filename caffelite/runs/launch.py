@@ -264,8 +264,8 @@ class _Run:
             return Outcome(registry.FINISHED)
         if trainer.stopped_early:
             best, name = trainer.state.best, trainer.p.best_score
-            value = f"{name} has not been better than {best.value:.6g}, of iteration {best.iteration}"
-            return Outcome(registry.EARLY, f"{value}, in {best.tests_since} tests")
+            value = f"{name} has not been better than {best.value:.6g} in {best.tests_since} tests"
+            return Outcome(registry.EARLY, f"{value}; the best weights are of iteration {best.iteration}")
         if number := next((name for name, _ in received if name), ""):
             return Outcome(registry.SIGNAL, number)
         if any(expired for _, expired in received):

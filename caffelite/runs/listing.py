@@ -74,6 +74,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     **{"=": operator.eq, "<": operator.lt, ">": operator.gt},
 }
 POINTS = 40  # of a curve in a list
+BEST_TEST = {"iteration": int, "score": str, "value": float, "loss": float | None}
 ORDERS = ("started", "name", "state", "net", "iteration", "seconds", "device", "tags")
 
 
@@ -85,7 +86,8 @@ class RunSummary:
     is not known. max_iterations: of the solver; 0 where that is not known. best: the best value of each score: the
     least of losses and errors, the greatest of others; of a table above history.READ_WHOLE bytes, of the rows that are
     read. curve: at most POINTS values of the training loss, at even
-    intervals. pace: seconds for an iteration; NaN where that is not known.
+    intervals. best_test: iteration, score (its name), value and loss of the test of the best weights; empty where
+    best_score is not set. pace: seconds for an iteration; NaN where that is not known.
     """
 
     status: RunStatus
@@ -100,6 +102,7 @@ class RunSummary:
     pace: float = math.nan
     device: str = ""
     notes: Notes = Notes()
+    best_test: dict[str, Any] = field(default_factory=dict)
 
     @property
     def left(self) -> float:
@@ -132,7 +135,7 @@ class RunSummary:
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers that are not finite become null."""
         status = ("folder", "state", "reason", "iteration", "started", "sessions")
-        own = ("name", "net", "max_iterations", "scores", "loss", "seconds", "best", "left", "device")
+        own = ("name", "net", "max_iterations", "scores", "loss", "seconds", "best", "left", "device", "best_test")
         values = {name: getattr(self.status, name) for name in status} | {name: getattr(self, name) for name in own}
         return stored.finite(values | dataclasses.asdict(self.notes))
 
@@ -152,6 +155,7 @@ def find(roots: Iterable[str | Path], depth: int | None = None) -> list[RunSumma
 def summary(status: RunStatus) -> RunSummary:
     """The summary of a run. Parts that its folder does not hold yet are empty."""
     run = RunSummary(status, _name(status.folder), notes=read_notes(status.folder))
+    run.best_test = best_test(status.folder)
     session = _last_session(status.folder)
     run.device = str(session.get("device", ""))
     if "net" in session and isinstance(session.get("max_iterations"), int):
@@ -178,6 +182,12 @@ def summary(status: RunStatus) -> RunSummary:
     if records.last_rate and math.isfinite(records.last_rate.seconds):
         run.seconds = records.last_rate.seconds
     return run
+
+
+def best_test(folder: Path) -> dict[str, Any]:
+    """iteration, score (its name), value and loss of the test of a run's best weights; empty where none is recorded."""
+    test = stored.read(folder / files.BEST, BEST_TEST)
+    return test if len(test) == len(BEST_TEST) else {}
 
 
 def _last_session(folder: Path) -> dict[str, Any]:
@@ -317,10 +327,10 @@ def histories(runs: Sequence[RunSummary]) -> list[history.History]:
 
 _SUMMARY = stored.kinds(RunSummary)
 INDEX = ".caffelite_runs.json"
-INDEX_FORMAT = 1  # of the file; another one is not read
+INDEX_FORMAT = 2  # of the file; another one is not read
 WATCHED = (
     *(files.RUN, files.CONFIG, files.OUTCOME, files.METRICS, files.LOSSES, files.SOLVER, files.NOTES),
-    *(files.JOB, files.PROCESS),
+    *(files.JOB, files.PROCESS, files.BEST),
 )
 CHANGING = (registry.RUNNING, registry.QUEUED)  # states that also change without a change of these files
 FRESH = 0.7  # seconds for which a list is not made again

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import inputs, prototxt, roots
+from .. import inputs, prototxt, roots, stored
 from ..addresses import without_secrets
 from ..errors import CaffeliteError
 from ..fork import option
@@ -101,6 +101,17 @@ class Recorder(Hook):
     def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
         loss = scores.loss if self._trainer.p.test_compute_loss else None
         self._row(state.iteration, f"test{which or ''}", scores.counted(), None, loss)
+
+    def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:
+        best = state.best
+        if not self._opened or best.judged_iteration != state.iteration or best.iteration != state.iteration:
+            return
+        score = self._trainer.p.best_score
+        content = {"iteration": best.iteration, "score": score, "value": best.value, "loss": best.loss}
+        try:
+            files.write_json(self.folder / files.BEST, stored.finite(content))
+        except OSError as error:
+            self._give_up(error)
 
     def restored(self, state: TrainingState) -> None:
         if self._metrics:

@@ -107,9 +107,11 @@ class PlateauState:
 
 @dataclass
 class BestState:
-    """The best test so far by best_score. judged_iteration: of the latest test; -1: there was none."""
+    """The best test so far by best_score. loss: the loss of its net in that test, NaN where it is not known.
+    tests_since: without a better score. judged_iteration: of the latest test; -1: there was none."""
 
     value: float = math.nan
+    loss: float = math.nan
     iteration: int = 0
     tests_since: int = 0
     judged_iteration: int = -1

@@ -68,7 +68,8 @@ def test_higher_accuracy_is_better(folder, train):
     run = train(WHOLE)
     tests = scores(run.log, "accuracy")
     assert len({score for _, score in tests}) > 1
-    assert run.solver.state.best.iteration == max(tests, key=lambda test: test[1])[0]
+    most = max(score for _, score in tests)
+    assert run.solver.state.best.iteration in [iteration for iteration, score in tests if score == most]
 
 
 @pytest.mark.parametrize("lowest", [False, True])
@@ -83,6 +84,36 @@ def test_a_score_that_is_not_finite_is_never_the_best(folder, train, bad, lowest
         assert not hook.over(state)
         hook.all_tested(state, [Scores([("loss", 1.0, np.array([value]))], value)])
     assert written == [2] and (state.best.value, state.best.iteration) == (0.5, 2) and hook.over(state)
+
+
+def test_of_equal_scores_the_lower_loss_is_best(folder, train):
+    """Its weights are written; a wait of early_stop goes on. After a state without a loss only a better score is."""
+    trainer = train(WHOLE.replace("early_stop: 20", "early_stop: 4")).solver
+    state, written = trainer.state, []
+    state.best = BestState()
+    graphs = [net.graph for net, _ in trainer.tests]
+    hook = BestWeights(trainer.p, trainer.locate, graphs, lambda state: written.append(state.iteration))
+    tests = [(0.9, 0.5), (1.0, 0.4), (1.0, 0.3), (1.0, np.nan), (1.0, 0.35), (1.0, 0.2)]
+    for state.iteration, (value, loss) in enumerate(tests, 1):
+        assert not hook.over(state)
+        hook.all_tested(state, [Scores([("accuracy", 0.0, np.array([value]))], loss)])
+    assert written == [1, 2, 3, 6] and hook.over(state)
+    assert state.best == BestState(1.0, 0.2, 6, tests_since=4, judged_iteration=6)
+    state.best = BestState(1.0, iteration=6, judged_iteration=6)
+    for state.iteration, value in ((7, 1.0), (8, 1.1)):
+        hook.all_tested(state, [Scores([("accuracy", 0.0, np.array([value]))], 0.1)])
+    assert written[4:] == [8] and state.best.loss == 0.1
+
+
+def test_a_state_without_the_best_loss_is_read(folder, train):
+    train(WHOLE)
+    path = names("run", 10)[1]
+    saved = read_state(path).resume
+    assert saved.HasField("best_loss")
+    trainer = train(WHOLE.replace('"run"', '"again"'), iterations=1).solver
+    saved.ClearField("best_loss")
+    trainer.files.checkpoints.content._load_resume(trainer.state, saved, path)
+    assert np.isnan(trainer.state.best.loss) and trainer.state.best.value == saved.best_value
 
 
 def test_early_stop(folder, train):

@@ -186,7 +186,7 @@ class Content:
             resume.rate_factor, resume.forgiven = state.rate_factor, state.nan_recoveries
         best = state.best
         if best.judged_iteration >= 0:
-            resume.best_value, resume.best_iteration = best.value, best.iteration
+            resume.best_value, resume.best_loss, resume.best_iteration = best.value, best.loss, best.iteration
             resume.tests_since_best, resume.judged_iteration = best.tests_since, best.judged_iteration
         if state.average and state.average.started:
             for blob in self._parameters.blobs(state.average.flat):
@@ -279,8 +279,9 @@ class Content:
         state.rate_factor, state.nan_recoveries = resume.rate_factor if resume.forgiven else 1.0, resume.forgiven
         state.best = BestState()
         if resume.HasField("judged_iteration"):
-            values = resume.best_value, resume.best_iteration, resume.tests_since_best, resume.judged_iteration
-            state.best = BestState(*values)
+            loss = resume.best_loss if resume.HasField("best_loss") else math.nan  # of a state without it
+            tests = resume.tests_since_best, resume.judged_iteration
+            state.best = BestState(resume.best_value, loss, resume.best_iteration, *tests)
         self._load_average(state, resume, path)
         if state.loss_scale and resume.HasField("loss_scale"):
             state.loss_scale.load(resume.loss_scale, resume.loss_scale_good)

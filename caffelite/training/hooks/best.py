@@ -36,22 +36,29 @@ class BestWeights(Hook):
         self._lowest = p.best_lowest if p.HasField("best_lowest") else known[self._name].node.layer.loss
 
     def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:
-        """A test that is repeated counts once. A score that is not finite is never the best."""
+        """A test that is repeated counts once. A score that is not finite is never the best. Of equal scores the one
+        with the lower loss is: its weights are written, yet it ends no wait of early_stop."""
         best = state.best
         if not self._name or state.iteration <= best.judged_iteration:
             return
-        outputs = (output for each in scores for output in each.outputs)
-        value = float(np.mean(next(values for name, _, values in outputs if name == self._name)))
+        value, loss = self._scored(scores)
         best.judged_iteration = state.iteration
-        if self._is_better(value, best.value):
-            best.value, best.iteration, best.tests_since = value, state.iteration, 0
-            log.info("Best %s so far: %.6g", self._name, value)
+        is_better = self._is_better(value, best.value)
+        if is_better or (value == best.value and loss < best.loss):
+            best.value, best.loss, best.iteration = value, loss, state.iteration
+            text = "Best %s so far: %.6g" if is_better else "Best %s so far: %.6g again, with the lowest loss, %.6g"
+            log.info(text, self._name, value, *([] if is_better else [loss]))
             self._write(state)
-            return
-        best.tests_since += 1
+        best.tests_since = 0 if is_better else best.tests_since + 1
         if self.over(state):
-            text = "%s has not been better than %.6g, of iteration %d, in %d tests."
-            log.info(text, self._name, best.value, best.iteration, best.tests_since)
+            text = "%s has not been better than %.6g in %d tests; the best weights are of iteration %d."
+            log.info(text, self._name, best.value, best.tests_since, best.iteration)
+
+    def _scored(self, scores: list[Scores]) -> tuple[float, float]:
+        """The score, and the loss of the test net that has it."""
+        named = ((values, each.loss) for each in scores for name, _, values in each.outputs if name == self._name)
+        values, loss = next(named)
+        return float(np.mean(values)), loss
 
     def _is_better(self, value: float, best: float) -> bool:
         if not math.isfinite(value) or math.isnan(best):
