@@ -104,7 +104,8 @@ def write_report(
     Errors: those of `page.write`.
     """
     made = time.strftime("%Y-%m-%d %H:%M:%S")
-    records = [score.record() | {"over": score.images} for score in scores]
+    shown = scores[:1] if judged else scores  # the classes have a table of their own
+    records = [score.record() | {"over": score.images} for score in shown]
     figures = {"phase": None, **about, "made": made, "samples": scores[0].samples, "scores": records}
     if judged is None:
         return page.write(folder, figures, {})

@@ -13,12 +13,14 @@ from .. import inputs, roots
 from ..data.listing import CORRECTIONS, number
 from ..data.pictures import ENDINGS
 from ..file_names import TRAIN_NET
+from ..report.page import LIST
 from ..runs.limits import Outside
 from ..weights.named import ENDINGS as WEIGHTS, newest_weights
 from .config import ServeConfig
 
 MOST_ENTRIES = 50_000  # files and folders that a search looks at
 MOST_NET = 4 << 20  # bytes of a prototxt that is looked into
+REPORT = "report.json"
 MOST_LINE = 4096  # bytes of the first lines of a list
 DEEP = 5  # levels below a root
 DEPLOY = re.compile(rb'deploy_param|type:\s*"Input"|^input:', re.MULTILINE)
@@ -85,7 +87,7 @@ def reports(config: ServeConfig) -> list[Entry]:
     """Folders of test reports, the newest first."""
     entries = []
     for folder, _, names in _walk(config):
-        if "report.json" in names and "report.html" in names and (status := _stat(folder / "report.json")):
+        if REPORT in names and "report.html" in names and (status := _stat(folder / REPORT)):
             entries.append(Entry(folder, config.address(folder), changed=status.st_mtime))
     return sorted(entries, key=lambda one: (-one.changed, one.address))
 
@@ -102,7 +104,11 @@ def data_sets(config: ServeConfig) -> list[Entry]:
             sets.append(Entry(folder, config.address(folder), kind, status.st_mtime if status else 0.0))
         for name in names:
             path = folder / name
-            kind = "" if name.endswith(CORRECTIONS) else LISTS.get(path.suffix.lower(), "")
+            kind = (
+                ""
+                if name.endswith(CORRECTIONS) or (name == LIST and REPORT in names)
+                else LISTS.get(path.suffix.lower(), "")
+            )
             if kind and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
                 sets.append(Entry(path, config.address(path), kind, status.st_mtime))
     return sorted(sets, key=lambda one: one.address)

@@ -61,6 +61,8 @@ def test_folders_of_an_archive_are_scored(site, client):
     assert (worst["label"], worst["answer"]) == ("1", "7")
     assert client.get(worst["image"]).content.startswith(b"\x89PNG")
     assert report["corrections"] == {}, "labels can be corrected below the pictures"
+    assert [score["name"] for score in report["scores"]] == ["accuracy"], "classes have a table of their own"
+    assert [row["path"] for row in client.get("/data.json").json()["sets"]] == ["lenet_mnist/pictures"]
     shown = client.get(f"{job['page']}&left_out=1&file=1%2Fnotes.txt").text
     assert "1 file is no readable picture and is left out: 1/notes.txt" in shown
 
@@ -99,6 +101,9 @@ def test_pictures_with_answers_are_scored_on_the_page(site, browser):
         page.click("#tab-many")
         page.set_input_files("#chosen-files", files)
         until(page, "document.querySelectorAll('#staged img').length === 11")
+        assert not page.is_visible(".answer"), "one answer is for one image"
+        page.set_viewport_size({"width": 390, "height": 800})
+        until(page, "document.documentElement.scrollWidth === 390")
         page.click("text=Score by folders")
         page.wait_for_url("**/models/report?**")
         page.wait_for_selector("table.confusion", timeout=120_000)
