@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 SAME_LETTERS = 0.8  # the ratio of difflib from which two names resemble each other
 
@@ -142,6 +145,50 @@ class Further(CaffeliteError):
     def __init__(self, rest: Iterable[CaffeliteError], where: Where):
         self.rest = list(rest)
         super().__init__(f"and {len(self.rest)} more", where=where)
+
+
+Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+OPTION = re.compile(r"(?<![\w-])--?([a-z]\w*)(?: ([A-Z0-9][\w.]*))?")  # of a command, perhaps with its value
+COMMAND = re.compile(r"\bcaffelite [a-z]+ .*? (-\w+)$")  # that goes on by one more option
+
+
+def keyword_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A function for Python that does what a command does: its errors name its keywords where those of the command name
+    options, as ``size=32`` for ``-size 32``."""
+    keywords = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except CaffeliteError as mistake:
+            raise _in_keywords(mistake, keywords) from None
+
+    return called
+
+
+def _in_keywords(mistake: CaffeliteError, keywords: Mapping[str, inspect.Parameter]) -> CaffeliteError:
+    """The error with keywords; one of a kind of its own stays."""
+    if isinstance(mistake, Mistakes):
+        return Mistakes(_in_keywords(each, keywords) for each in mistake.mistakes)
+    if type(mistake) is not CaffeliteError:
+        return mistake
+
+    def keyword(option: re.Match[str]) -> str:
+        name, value = option[1], option[2]
+        if name not in keywords:
+            return option[0]
+        if isinstance(keywords[name].default, bool):
+            return f"{name}=True" + (f" {value}" if value else "")
+        return f"{name}={value}" if value else name
+
+    def text(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        value = COMMAND.sub(lambda command: command[1] if command[1][1:] in keywords else command[0], value)
+        return value if "caffelite " in value else OPTION.sub(keyword, value)
+
+    return mistake.replaced(**{name: text(getattr(mistake, name)) for name in ("what", "expected", "found", "remedy")})
 
 
 class Collector:

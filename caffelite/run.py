@@ -13,7 +13,7 @@ import numpy as np
 
 from . import prototxt
 from .api import Net
-from .errors import CaffeliteError
+from .errors import CaffeliteError, keyword_errors
 from .inspection.feeds import rebatched
 from .notebook import Curve, Live, Picture, pandas
 from .report import collect, page
@@ -41,6 +41,7 @@ class Step:
         return self.trainer.smoothed_loss()
 
 
+@keyword_errors
 def train(
     solver: str | Path,
     *,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import devices
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, keyword_errors
 from ..proof.accuracy import Accuracy
 from ..proof.differences import Differences, share
 from . import samples as data
@@ -84,6 +84,7 @@ def _plain_program(name: str, dev: Any) -> NetProgram | OnnxProgram:
     return OnnxProgram(Path(name), name) if name.endswith(".onnx") else open_net(name, dev)
 
 
+@keyword_errors
 def compare(
     a: str | os.PathLike,
     b: str | os.PathLike,

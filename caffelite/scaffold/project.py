@@ -14,7 +14,7 @@ from ..data import class_names, corrections, groups
 from ..data.drafts import check_free, together
 from ..data.pictures import Decoder
 from ..data.tables import CLASSES, LABELS, NUMBERS, TASKS
-from ..errors import CaffeliteError, Locator, quoted
+from ..errors import CaffeliteError, Locator, keyword_errors, quoted
 from ..inspection import memory
 from ..inspection.check import check
 from ..inspection.nets import InspectedNet, inspected_net
@@ -461,6 +461,7 @@ def _with_inputs(net: Network, shapes: dict[str, Shape], test_batch: int = 1) ->
     return message
 
 
+@keyword_errors
 def new_project(
     folder: str | Path,
     source: str | Path | None = None,
@@ -493,8 +494,4 @@ def new_project(
     source, weights = (None if path is None else Path(path) for path in (source, weights))
     test = Path(test) if isinstance(test, str) else test
     choices = (net, size, task, weights, batch, gray, seed, skip, force, memory, gpu, group)
-    try:
-        return create(Request(Path(folder), source, test, *choices))
-    except CaffeliteError as mistake:
-        remedy = mistake.remedy and mistake.remedy.replace("--force", "force=True")
-        raise mistake.replaced(remedy=remedy) from None
+    return create(Request(Path(folder), source, test, *choices))
