@@ -1,4 +1,4 @@
-"""Runs a function in a forked process, within limits of time and memory."""
+"""Runs a function in a forked process, within limits of processor time, of waiting and of memory."""
 
 import faulthandler
 import os
@@ -10,7 +10,9 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-SECONDS, MEMORY = 10, 2 << 30
+# of a processor, which other work on the machine does not use up; all in all, of what waits for what never comes
+SECONDS, WAIT = 10, 200
+MEMORY = 2 << 30
 RUNS, REPORTS, NOT_A_LINE, OUT_OF_MEMORY, TRACEBACK = range(5)
 OUTCOMES = {RUNS: "runs", REPORTS: "reports", NOT_A_LINE: "not a line", OUT_OF_MEMORY: "memory", TRACEBACK: "traceback"}
 GOOD = ("runs", "reports")
@@ -29,7 +31,7 @@ def attempt(use: Callable[[], None]) -> tuple[str, str]:
     os.close(writing)
     handle, message, hung = os.pidfd_open(child), b"", False
     try:
-        if not select.select([handle], [], [], SECONDS)[0]:
+        if not select.select([handle], [], [], WAIT)[0]:
             hung = True
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -42,7 +44,7 @@ def attempt(use: Callable[[], None]) -> tuple[str, str]:
         os.close(handle)
         os.close(reading)
     text = message.decode(errors="replace")
-    if hung:
+    if hung or os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
         return "hang", text
     if os.WIFSIGNALED(status):
         return "crash", f"{signal.Signals(os.WTERMSIG(status)).name} {text}"
@@ -59,6 +61,7 @@ def _child(use: Callable[[], None], writing: int) -> int:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     message, outcome = "", RUNS
     try:
         use()

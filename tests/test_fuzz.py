@@ -142,9 +142,22 @@ def hang():
         time.sleep(1)
 
 
-@pytest.mark.parametrize(
-    "use, outcome", [(crash, "crash"), (hang, "hang"), (lambda: bytes(3 << 30), "memory"), (lambda: 1 / 0, "traceback")]
-)
+def spin():
+    while True:
+        pass
+
+
+ENDS = {
+    "crash": (crash, "crash"),
+    "hang": (hang, "hang"),
+    "spin": (spin, "hang"),
+    "memory": (lambda: bytes(3 << 30), "memory"),
+    "traceback": (lambda: 1 / 0, "traceback"),
+}
+
+
+@pytest.mark.parametrize("use, outcome", ENDS.values(), ids=ENDS)
 def test_how_a_child_process_ends_is_reported(monkeypatch, use, outcome):
     monkeypatch.setattr("fuzz_workers.SECONDS", 1)
+    monkeypatch.setattr("fuzz_workers.WAIT", 3 if use is hang else 200)
     assert attempt(use)[0] == outcome

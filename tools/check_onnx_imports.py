@@ -36,9 +36,7 @@ EXPORTERS = (
     Exporter("TorchScript", 11, True),
     Exporter("TorchScript", 13, False),
     Exporter("TorchScript", 17, True),
-    Exporter("TorchScript", 20, True),
     Exporter("dynamo", 18, False),
-    Exporter("dynamo", 20, True),
     Exporter("dynamo", 23, True),
 )
 

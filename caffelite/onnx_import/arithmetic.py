@@ -46,6 +46,15 @@ def selu(b: Builder, op: Operator) -> list[str]:
     return [b.add("SeLu", [b.x(op)], selu_param=fields)]
 
 
+@translates("Celu")
+def celu(b: Builder, op: Operator) -> list[str]:
+    """alpha ELU(x / alpha)"""
+    x, alpha = b.x(op), op.get("alpha", 1.0)
+    if alpha == 1:
+        return [b.add("ELU", [x])]
+    return [power(b, b.add("ELU", [power(b, x, suffix="inner", scale=1 / alpha)], suffix="elu"), scale=alpha)]
+
+
 @translates("HardSigmoid")
 def hard_sigmoid(b: Builder, op: Operator) -> list[str]:
     line = power(b, b.x(op), suffix="line", scale=op.get("alpha", 0.2), shift=op.get("beta", 0.5))

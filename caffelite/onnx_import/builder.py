@@ -63,6 +63,8 @@ class Builder:
         value = self.constant(op, index)
         if value is None and index < len(op.inputs) and op.inputs[index]:
             raise Unsupported(op, f'"{op.inputs[index]}" is computed', "export the net with a constant in its place")
+        if value is not None and value.size != 1:
+            raise Unsupported(op, f'"{op.inputs[index]}" has {value.size} numbers', "export the net with one number")
         return default if value is None else float(value.reshape(()))
 
     def integers(self, op: Operator, index: int, attribute: str) -> list[int] | None:

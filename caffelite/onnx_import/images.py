@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..export.writer import import_onnx
+from .arithmetic import FIXED
 from .builder import Builder, Unsupported, translates
 from .reader import Operator
+from .shapes import chosen, permuted
 from .simplify import constant_pads
+from .trace import plain_runner
 
 PER_AXIS = {"kernel_size": "kernel", "stride": "stride", "pad": "pad"}
 
@@ -159,15 +163,24 @@ def global_pooling(b: Builder, op: Operator) -> list[str]:
 
 @translates("Pad")
 def pad(b: Builder, op: Operator) -> list[str]:
-    found, rank = constant_pads(op, b.traced), len(b.shape(op.inputs[0]))
-    if found is None:
-        raise Unsupported(op, f"its mode is {op.get('mode')}", "pad with zeros")
-    pads, value = found
+    shape, mode = b.shape(op.inputs[0]), op.get("mode", "constant")
+    pads, value = constant_pads(op, b.traced)
+    rank = len(shape)
     if not any(pads):
         return [b.x(op)]
-    if rank != 4 or any((*pads[:2], *pads[4:6])):
-        raise Unsupported(op, "it pads other axes than height and width", "pad images alone")
-    return [padded(b, op, b.x(op), pads[2:4], pads[6:], value)]
+    if mode == "constant":
+        if rank != 4 or any((*pads[:2], *pads[4:6])):
+            raise Unsupported(op, "it pads other axes than height and width", "pad images alone")
+        return [padded(b, op, b.x(op), pads[2:4], pads[6:], value)]
+    if mode not in ("edge", "reflect", "wrap") or min(pads) < 0:
+        raise Unsupported(op, f"its mode is {mode}", "pad with zeros")
+    x, sizes = b.x(op), list(shape)
+    for axis in (axis for axis in range(rank) if pads[axis] or pads[axis + rank]):
+        if axis == b.traced.batch_axis.get(op.inputs[0]):
+            raise Unsupported(op, "it pads the batch", "pad images alone")
+        numbers = np.pad(np.arange(sizes[axis]), (pads[axis], pads[axis + rank]), mode)
+        x = chosen(b, x, axis, numbers.tolist(), sizes[axis])
+    return [x]
 
 
 @translates("LRN")
@@ -197,8 +210,50 @@ def resize(b: Builder, op: Operator) -> list[str]:
         return [b.add("Interp", [b.x(op)], interp_param=size)]
     if mode == "linear" and where in ("half_pixel", "pytorch_half_pixel") and even and after[2] > 1 < after[3]:
         return [b.add("Resample", [b.x(op)], resample_param={**size, "antialias": bool(op.get("antialias", 0))})]
-    remedy = "resize by nearest neighbors, linearly with align_corners=True, or by one factor for both axes"
-    raise Unsupported(op, f"mode {mode} with {where}", remedy)
+    if op.get("keep_aspect_ratio_policy", "stretch") != "stretch" or where == "tf_crop_and_resize":
+        raise Unsupported(op, f"mode {mode} with {where}", "resize the whole image to a size")
+    return [_by_products(b, op, before, after)]
+
+
+def _by_products(b: Builder, op: Operator, before: Sequence[int], after: Sequence[int]) -> str:
+    """Images of any size, each pixel a sum over those of its row and its column, as products with two matrices."""
+    x = b.x(op)
+    for axis in (axis for axis in (3, 2) if before[axis] != after[axis]):
+        weight = _shares(b, op, axis, before[axis], after[axis]).T
+        fields = {"num_output": after[axis], "axis": 3, "bias_term": False}
+        turn = [0, 1, 3, 2] if axis == 2 else [0, 1, 2, 3]
+        x = permuted(b, x, turn, "turned")
+        x = b.add("InnerProduct", [x], [weight], suffix="axis", inner_product_param=fields, param=[FIXED])
+        x = permuted(b, x, turn, "back")
+    return x
+
+
+def _shares(b: Builder, op: Operator, axis: int, size: int, made: int) -> np.ndarray:
+    """What each pixel along an axis gives to each of the resized image (size, made): onnxruntime resizes images of
+    which one pixel is 1."""
+    onnx = import_onnx("reading ONNX files")
+    index = 1 if b.traced.model.opset < 11 else 2
+    scales, axes = b.constant(op, index), op.get("axes") or list(range(4))
+    scale = made / size
+    if scales is not None and scales.size == len(axes) and axis in axes:
+        scale = float(scales[axes.index(axis)])
+    attributes = {name: value for name, value in op.attributes.items() if name != "axes"}
+    kept = ["x"] if index == 1 else ["x", "roi"]
+    node = onnx.helper.make_node(op.kind, [*kept, "scales"], ["y"], **attributes)
+    arrays = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 1, scale], np.float32)}
+    graph = onnx.helper.make_graph(
+        [node],
+        "resize",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, size, size])],
+        [onnx.ValueInfoProto(name="y")],
+        [onnx.numpy_helper.from_array(arrays[name], name) for name in (*kept[1:], "scales")],
+    )
+    versions = [onnx.helper.make_opsetid("", b.traced.model.opset)]
+    proto = onnx.helper.make_model(graph, opset_imports=versions, ir_version=8)
+    found = plain_runner(proto).outputs({"x": np.eye(size, dtype=np.float32)[None, None]})["y"][0, 0]
+    if found.shape != (size, made):
+        raise Unsupported(op, f"a factor of {scale:g} from {size} to {made}", "give sizes in place of factors")
+    return found
 
 
 def _nearest(b: Builder, op: Operator, where: str, after: tuple[int, ...]) -> str:

@@ -1,14 +1,17 @@
 """Compares a net with the ONNX file that it was made of: random inputs go through both."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices import open_device
 from ..errors import NOWHERE, CaffeliteError
+from ..export.writer import import_onnx
 from ..layers import Shape
 from ..net import graph
 from ..net.net import Net
@@ -35,7 +38,8 @@ class Proof:
 def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = None) -> Proof:
     """Runs random inputs, and ``given`` ones, through onnxruntime and the net. A file for one sample runs for each,
     the net for all at once. Errors: an output differs by more than `NEAR`."""
-    theirs, mine = plain_runner(traced.model.proto), _runner(b)
+    judged = _before_sigmoids(traced, b)
+    theirs, mine = plain_runner(_with_outputs(traced, judged.values())), _runner(b, judged)
     differences = Differences(NEAR, mine.title, theirs.title)
     single = not traced.open_batch and theirs.single
     shapes = {name: (BATCH, *shape[1:]) if single else shape for name, shape in traced.inputs.items()}
@@ -43,16 +47,36 @@ def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = N
     for fed in [draw(shapes, input_kinds(traced.model), 1), *([dict(given)] if given else [])]:
         expected = theirs.outputs(fed)
         found = _at_once(mine, fed, single) if several else None
-        if found is None or (single and any(not share(found[n], v) <= NEAR for n, v in expected.items())):
+        if found is None or (single and any(not share(found[n], expected[n]) <= NEAR for n in judged.values())):
             several, found = False, by_sample(mine.outputs, fed)
         samples += count_rows(fed)
-        for name, values in expected.items():
-            differences.add(name, found[name], values)
-            _warn_if_even(name, values)
+        for name, tensor in judged.items():
+            differences.add(name, found[tensor], expected[tensor])
+            _warn_if_even(name, expected[name])
     return Proof(differences.shares, samples, several)
 
 
-def _runner(b: Builder) -> NetRunner:
+def _before_sigmoids(traced: Traced, b: Builder) -> dict[str, str]:
+    """By output the tensor that is compared: itself, or what a Sigmoid makes it of, since where all probabilities are
+    near 0 the greatest of them is no measure."""
+    makers = {name: op for op in traced.operators for name in op.outputs}
+    judged = {}
+    for name in traced.model.outputs:
+        op = makers.get(name)
+        before = op.inputs[0] if op and op.kind == "Sigmoid" else name
+        judged[name] = before if before in b.names and before not in traced.inputs else name
+    return judged
+
+
+def _with_outputs(traced: Traced, tensors: Iterable[str]) -> Any:
+    """The file with these tensors as outputs too."""
+    onnx, proto = import_onnx("importing ONNX files"), deepcopy(traced.model.proto)
+    more = [name for name in tensors if name not in traced.model.outputs and name not in traced.inputs]
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(more))
+    return proto
+
+
+def _runner(b: Builder, judged: Mapping[str, str]) -> NetRunner:
     """The net for any number of samples, with the names of the file."""
 
     def open_net(shapes: Mapping[str, Shape]) -> Net:
@@ -61,7 +85,7 @@ def _runner(b: Builder) -> NetRunner:
         net.load(b.blobs, "the ONNX file")
         return net
 
-    names = {name: b.names[name] for name in (*b.traced.inputs, *b.traced.model.outputs)}
+    names = {name: b.names[name] for name in (*b.traced.inputs, *b.traced.model.outputs, *judged.values())}
     return NetRunner(open_net, names)
 
 

@@ -1,5 +1,7 @@
 """Operators that reorder, join, cut, repeat and reduce the values of tensors."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .. import caffelite_pb2 as pb
@@ -111,6 +113,25 @@ def cut(b: Builder, x: str, axis: int, start: int, end: int, size: int) -> str:
     return chosen
 
 
+def chosen(b: Builder, x: str, axis: int, indices: Sequence[int], size: int) -> str:
+    """The values at these indices, in this order, along an axis of this size."""
+    runs = [[indices[0], indices[0] + 1]]
+    for i in indices[1:]:
+        if i == runs[-1][1]:
+            runs[-1][1] += 1
+        else:
+            runs.append([i, i + 1])
+    if len(runs) == 1:
+        return cut(b, x, axis, runs[0][0], runs[0][1], size)
+    points = sorted({point for run in runs for point in run} - {0, size})
+    fields = {"axis": axis, "slice_point": points}
+    tops = b.add_many("Slice", [x], len(points) + 1, suffix="cut", slice_param=fields) if points else [x]
+    starts = dict(zip([0, *points], tops, strict=True))
+    pieces = [top for start, end in runs for at, top in starts.items() if start <= at < end]
+    b.silence([top for top in tops if top not in pieces])
+    return b.add("Concat", pieces, suffix="chosen", concat_param={"axis": axis})
+
+
 @translates("Slice")
 def slices(b: Builder, op: Operator) -> list[str]:
     shape = b.shape(op.inputs[0])
@@ -122,25 +143,22 @@ def slices(b: Builder, op: Operator) -> list[str]:
     x, batch = b.x(op), b.traced.batch_axis.get(op.inputs[0])
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis %= len(shape)
-        chosen = range(shape[axis])[start:end:step]
-        if step == -1 and len(chosen) == shape[axis]:
+        indices = range(shape[axis])[start:end:step]
+        if step == -1 and len(indices) == shape[axis]:
             x = b.add("Reverse", [x], suffix="reversed", reverse_param={"axis": axis})
             continue
-        if step < 1 or not len(chosen) or axis == batch and len(chosen) != shape[axis]:
-            raise Unsupported(
-                op, f"steps of {step} along axis {axis}" if step < 1 else "it chooses samples of the batch"
-            )
-        last = chosen[-1] + 1
-        x = cut(b, x, axis, chosen[0], last, shape[axis])
-        if step > 1:
-            x = _every(b, op, x, axis, step, len(shape))
+        if not len(indices) or axis == batch and len(indices) != shape[axis]:
+            raise Unsupported(op, "it chooses nothing" if not len(indices) else "it chooses samples of the batch")
+        if step > 1 and len(shape) == 4 and axis >= 2:
+            x = cut(b, x, axis, indices[0], indices[-1] + 1, shape[axis])
+            x = _every(b, x, axis, step)
+        else:
+            x = chosen(b, x, axis, indices, shape[axis])
     return [x]
 
 
-def _every(b: Builder, op: Operator, x: str, axis: int, step: int, rank: int) -> str:
+def _every(b: Builder, x: str, axis: int, step: int) -> str:
     """Every step-th row or column of images: windows of one pixel."""
-    if rank != 4 or axis < 2:
-        raise Unsupported(op, f"steps of {step} along axis {axis}", "choose by steps along height and width")
     side = {"stride_h": step, "stride_w": 1} if axis == 2 else {"stride_h": 1, "stride_w": step}
     fields = {"pool": pb.PoolingParameter.MAX, "kernel_size": 1, "round_mode": pb.PoolingParameter.FLOOR, **side}
     return b.add("Pooling", [x], suffix="step", pooling_param=fields)
@@ -157,12 +175,7 @@ def gather(b: Builder, op: Operator) -> list[str]:
     indices, axis = b.constant(op, 1), op.get("axis", 0) % len(shape)
     if indices is None or indices.ndim > 1 or axis == b.traced.batch_axis.get(op.inputs[0]):
         raise Unsupported(op, "it chooses samples, or by computed indices", "slice by constants")
-    chosen = [int(i) % shape[axis] for i in np.ravel(indices)]
-    if chosen == list(range(chosen[0], chosen[-1] + 1)):
-        x = cut(b, b.x(op), axis, chosen[0], chosen[-1] + 1, shape[axis])
-    else:
-        pieces = [cut(b, b.x(op), axis, i, i + 1, shape[axis]) for i in chosen]
-        x = b.add("Concat", pieces, suffix="chosen", concat_param={"axis": axis})
+    x = chosen(b, b.x(op), axis, [int(i) % shape[axis] for i in np.ravel(indices)], shape[axis])
     if indices.ndim:
         return [x]
     return [b.add("Squeeze", [x], squeeze_param={"axis": [axis]})]
@@ -191,7 +204,7 @@ _REDUCTIONS = {
 }
 
 
-@translates("ReduceMean", "ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2", "ReduceMax")
+@translates("ReduceMean", "ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceL2", "ReduceMax", "ReduceMin")
 def reduce(b: Builder, op: Operator) -> list[str]:
     shape, axes = b.shape(op.inputs[0]), reduced_axes(op, b.traced)
     x, rank = b.x(op), len(shape)
@@ -203,8 +216,8 @@ def reduce(b: Builder, op: Operator) -> list[str]:
         method = pb.PoolingParameter.AVE if op.kind == "ReduceMean" else pb.PoolingParameter.MAX
         x = b.add("Pooling", [x], pooling_param={"pool": method, "global_pooling": True})
         return [x] if op.get("keepdims", 1) else [b.add("Flatten", [x], suffix="flat")]
-    if op.kind == "ReduceMax":
-        raise Unsupported(op, f"a maximum over axes {axes}", "a maximum over height and width")
+    if op.kind in ("ReduceMax", "ReduceMin"):
+        return [_greatest(b, op, x, shape, axes)]
     rest = [axis for axis in range(rank) if axis not in axes]
     x = permuted(b, x, [*rest, *axes], "order")
     x = b.add("Reduction", [x], reduction_param={"operation": _REDUCTIONS[op.kind], "axis": len(rest)})
@@ -214,6 +227,22 @@ def reduce(b: Builder, op: Operator) -> list[str]:
         return [x]
     dims = [0, *(1 if axis in axes else shape[axis] for axis in range(1, rank))]
     return [b.add("Reshape", [x], suffix="axes", reshape_param={"shape": {"dim": dims}})]
+
+
+def _greatest(b: Builder, op: Operator, x: str, shape: tuple[int, ...], axes: list[int]) -> str:
+    """The greatest value, or the least, along these axes: a pooling over rows of them."""
+    rest = [axis for axis in range(len(shape)) if axis not in axes]
+    least, count = op.kind == "ReduceMin", int(np.prod([shape[axis] for axis in axes]))
+    x = power(b, x, suffix="negative", scale=-1) if least else x
+    x = permuted(b, x, [*rest, *axes], "order")
+    x = b.add("Reshape", [x], suffix="rows", reshape_param={"shape": {"dim": [0, 1, -1, count]}})
+    fields = {"pool": pb.PoolingParameter.MAX, "kernel_h": 1, "kernel_w": count}
+    x = b.add("Pooling", [x], pooling_param=fields)
+    x = power(b, x, suffix="least", scale=-1) if least else x
+    dims, follows = list(b.shape(op.outputs[0])), b.traced.batch_axis[op.outputs[0]]
+    if follows is not None:
+        dims[follows] = -1
+    return b.add("Reshape", [x], suffix="axes", reshape_param={"shape": {"dim": dims}})
 
 
 @translates("Softmax", "LogSoftmax")

@@ -147,7 +147,7 @@ def _made(
             return None
     elif kind == "LayerNormalization":
         mean = next(makers[name] for name in makers[op.inputs[0]].inputs if name != x)
-        if reduced_axes(mean, traced) != [len(traced.shapes[x]) - 1]:
+        if reduced_axes(mean, traced) != [len(traced.shapes[x]) - 1] or traced.values[bound["$eps"]].size != 1:
             return None
         attributes = {"epsilon": float(traced.values[bound["$eps"]].reshape(()))}
     elif kind == "Linear":
@@ -165,25 +165,23 @@ def reduced_axes(op: Operator, traced: Traced) -> list[int]:
     rank = len(traced.shapes[op.inputs[0]])
     axes = op.get("axes")
     if len(op.inputs) > 1 and op.inputs[1]:
-        axes = np.ravel(traced.values[op.inputs[1]]).tolist()
+        axes = np.ravel(traced.constant(op, 1)).tolist()
     if not axes:
         return [] if op.get("noop_with_empty_axes") else list(range(rank))
     return sorted(axis % rank for axis in axes)
 
 
-def constant_pads(op: Operator, traced: Traced) -> tuple[list[int], float] | None:
-    """(the pads of all axes, first those before, the value) of a Pad with a constant; None for another mode."""
+def constant_pads(op: Operator, traced: Traced) -> tuple[list[int], float]:
+    """(the pads of all axes, first those before, the value) of a Pad. Errors: they are computed."""
     rank = len(traced.shapes[op.inputs[0]])
-    if op.get("mode", "constant") != "constant":
-        return None
     pads = op.get("pads")
     if pads is None:
-        pads = np.ravel(traced.values[op.inputs[1]]).tolist()
+        pads = np.ravel(traced.constant(op, 1)).tolist()
     value = op.get("value", 0.0)
     if len(op.inputs) > 2 and op.inputs[2]:
-        value = float(traced.values[op.inputs[2]].reshape(()))
+        value = float(traced.constant(op, 2).reshape(()))
     if len(op.inputs) > 3 and op.inputs[3]:
-        axes = [axis % rank for axis in np.ravel(traced.values[op.inputs[3]]).tolist()]
+        axes = [axis % rank for axis in np.ravel(traced.constant(op, 3)).tolist()]
         every = [0] * 2 * rank
         for i, axis in enumerate(axes):
             every[axis], every[axis + rank] = pads[i], pads[i + len(axes)]
@@ -201,15 +199,11 @@ def _with_folded_pads(operators: list[Operator], traced: Traced) -> list[Operato
         pad = makers.get(op.inputs[0]) if op.inputs else None
         if op.kind != "Conv" or pad is None or pad.kind != "Pad" or readers[pad.outputs[0]] > 1:
             continue
-        found, rank = constant_pads(pad, traced), len(traced.shapes[op.inputs[0]])
-        if (
-            op.get("auto_pad", "NOTSET") != "NOTSET"
-            or found is None
-            or found[1]
-            or pad.outputs[0] in traced.model.outputs
-        ):
+        if op.get("auto_pad", "NOTSET") != "NOTSET" or pad.get("mode", "constant") != "constant":
             continue
-        pads = found[0]
+        (pads, value), rank = constant_pads(pad, traced), len(traced.shapes[op.inputs[0]])
+        if value or pad.outputs[0] in traced.model.outputs:
+            continue
         spatial = [*pads[2:rank], *pads[rank + 2 :]]
         if any((*pads[:2], *pads[rank : rank + 2])) or min(spatial) < 0:
             continue

@@ -16,7 +16,7 @@ from .reader import Model, Operator
 
 BATCH = 2
 MOST_VALUES = 1 << 28  # of one tensor
-_NOT_FOLDED = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+NOT_FOLDED = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
 
 
 @dataclass
@@ -32,6 +32,14 @@ class Traced:
     batch_axis: dict[str, int | None]
     inputs: dict[str, tuple[int, ...]]
     open_batch: bool
+
+    def constant(self, op: Operator, index: int) -> np.ndarray:
+        """The values of an input. Errors: it depends on the inputs of the net."""
+        name = op.inputs[index]
+        if name not in self.values:
+            what = f'the {op} cannot be expressed: its input "{name}" is computed'
+            raise CaffeliteError(what, remedy="export the net with a constant in its place")
+        return self.values[name]
 
 
 def draw(shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, np.dtype], seed: int) -> dict[str, np.ndarray]:
@@ -87,7 +95,7 @@ def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[in
     traced.batch_axis = dict.fromkeys(shapes, 0)
     batch = next(iter(shapes.values()))[0]
     for op in operators:
-        known = all(not name or name in traced.values for name in op.inputs) and op.kind not in _NOT_FOLDED
+        known = all(not name or name in traced.values for name in op.inputs) and op.kind not in NOT_FOLDED
         for name in filter(None, op.outputs):
             value, other = first[name], second[name] if second else first[name]
             traced.shapes[name] = value.shape

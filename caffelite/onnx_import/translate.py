@@ -8,36 +8,10 @@ from . import arithmetic, images, learned, shapes
 from .builder import OPERATORS, Builder, Unsupported
 from .reader import Model
 from .simplify import simplify
-from .trace import Traced
+from .trace import NOT_FOLDED, Traced
 
 __all__ = ["arithmetic", "images", "learned", "shapes", "translate"]
-# Whose results are constants, or which are one of a known form.
-CONSTANTS = {
-    "Shape",
-    "Size",
-    "ConstantOfShape",
-    "Range",
-    "Constant",
-    "Where",
-    "Equal",
-    "Not",
-    "Less",
-    "Greater",
-    "Floor",
-}
-CONSTANTS |= {
-    "GatherElements",
-    "GatherND",
-    "ScatterND",
-    "NonZero",
-    "And",
-    "Or",
-    "Ceil",
-    "Mod",
-    "CumSum",
-    "Trilu",
-    "Erf",
-}
+PARTS = ("Erf",)  # no layer computes them alone, but a form that has them
 REMEDIES = {
     "GRU": "use an LSTM",
     "RNN": "use an LSTM",
@@ -47,22 +21,23 @@ REMEDIES = {
     "ArgMax": "export the scores, without ArgMax",
     "If": "export by tracing, for one shape, so that no branch is left",
     "Loop": "export by tracing, for one shape, so that no loop is left",
-    "QuantizeLinear": "export the net in float32, before it is quantized",
-    "DequantizeLinear": "export the net in float32, before it is quantized",
-    "QLinearConv": "export the net in float32, before it is quantized",
-    "ConvInteger": "export the net in float32, before it is quantized",
     "Erf": "use nn.GELU, whose form is known",
 }
+_QUANTIZED = "QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul ConvInteger MatMulInteger"
+REMEDIES |= dict.fromkeys(_QUANTIZED.split(), "export the net in float32, before it is quantized")
 CUT = "end the net before it, or replace it by known operators and export again"
 
 
 def refuse_unknown(model: Model) -> None:
-    """Errors: all kinds of operators that no layer computes, each with its first node."""
+    """Errors: all kinds of operators that no layer computes, each with its first node. Those that compute with
+    constants and shapes alone need no layer."""
     mistakes: dict[str, CaffeliteError] = {}
+    fixed = {"", *model.constants}
     for op in model.operators:
-        if op.kind not in OPERATORS and op.kind not in CONSTANTS and op.kind not in mistakes:
-            remedy = REMEDIES.get(op.kind, CUT)
-            mistakes[op.kind] = Unsupported(op, f"no layer computes {op.kind}", remedy)
+        if op.kind in ("Shape", "Size") or (fixed.issuperset(op.inputs) and op.kind not in NOT_FOLDED):
+            fixed.update(op.outputs)
+        elif op.kind not in OPERATORS and op.kind not in PARTS and op.kind not in mistakes:
+            mistakes[op.kind] = Unsupported(op, f"no layer computes {op.kind}", REMEDIES.get(op.kind, CUT))
     _raise(list(mistakes.values()))
 
 

@@ -9,9 +9,11 @@ from onnx import helper, numpy_helper
 RNG = np.random.default_rng(7)
 
 
-def node(kind: str, *inputs: str, to: str = "", **attributes):
-    """An operator whose output is named after it unless ``to`` names it; several by commas."""
+def node(kind: str, *inputs: str, to: str = "", cast: int = 0, **attributes):
+    """An operator whose output is named after it unless ``to`` names it; several by commas. cast: the type of a
+    Cast."""
     outputs = to.split(",") if to else ["y"]
+    attributes |= {"to": cast} if cast else {}
     return helper.make_node(kind, list(inputs), outputs, name=f"/{outputs[0]}/{kind}", **attributes)
 
 
