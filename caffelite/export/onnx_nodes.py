@@ -1,5 +1,6 @@
 """The attributes of an ONNX operator as Python's values."""
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -13,5 +14,7 @@ def attributes_of(onnx: Any, node: Any) -> dict[str, Any]:
             value = onnx.numpy_helper.to_array(value)
         elif isinstance(value, bytes):
             value = value.decode(errors="replace")
-        attributes[attribute.name] = list(value) if type(value).__name__.startswith("Repeated") else value
+        elif not isinstance(value, int | float | str) and isinstance(value, Sequence):
+            value = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in value]
+        attributes[attribute.name] = value
     return attributes

@@ -187,6 +187,8 @@ def _with_constant(b: Builder, op: Operator, index: int) -> str:
         if op.kind == "Sub" and index == 0:
             return power(b, x, scale=-1, shift=value)
         return power(b, x, shift=value) if value else x
+    if c.ndim == len(shape) and len(c) > 1 and b.traced.batch_axis.get(op.inputs[1 - index]) == 0:
+        c = c[:1] if (c == c[:1]).all() else c  # repeated for the batch
     axis, values = _spread(b, op, c, shape)
     if axis == 0 and b.traced.batch_axis.get(op.inputs[1 - index]) == 0 and shape[0] > 1:
         raise Unsupported(op, "a constant for each sample of the batch", "export with an open batch: dynamic_axes")

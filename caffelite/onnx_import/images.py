@@ -169,9 +169,14 @@ def pad(b: Builder, op: Operator) -> list[str]:
     if not any(pads):
         return [b.x(op)]
     if mode == "constant":
-        if rank != 4 or any((*pads[:2], *pads[4:6])):
-            raise Unsupported(op, "it pads other axes than height and width", "pad images alone")
-        return [padded(b, op, b.x(op), pads[2:4], pads[6:], value)]
+        axes = [axis for axis in range(rank) if pads[axis] or pads[axis + rank]]
+        if rank != 4 or len(axes) > 2 or 0 in axes:
+            raise Unsupported(op, "it pads the batch, or other than two axes of images", "pad images alone")
+        last = axes if len(axes) == 2 else [2, 3] if axes[0] > 1 else [1, 3]
+        order = [axis for axis in range(rank) if axis not in last] + last
+        x = permuted(b, b.x(op), order, "order")
+        x = padded(b, op, x, [pads[axis] for axis in last], [pads[axis + rank] for axis in last], value)
+        return [permuted(b, x, [order.index(axis) for axis in range(rank)], "back")]
     if mode not in ("edge", "reflect", "wrap") or min(pads) < 0:
         raise Unsupported(op, f"its mode is {mode}", "pad with zeros")
     x, sizes = b.x(op), list(shape)

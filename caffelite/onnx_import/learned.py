@@ -9,6 +9,8 @@ from .images import weights
 from .reader import Operator
 from .shapes import permuted
 
+_USUAL = ["sigmoid", "tanh", "tanh"]
+
 
 @translates("Gemm")
 def gemm(b: Builder, op: Operator) -> list[str]:
@@ -116,7 +118,7 @@ def lstm(b: Builder, op: Operator) -> list[str]:
         w is None
         or r is None
         or op.get("layout", 0)
-        or op.get("activations")
+        or not _usual(op.get("activations") or [])
         or op.get("clip")
         or op.get("input_forget")
     ):
@@ -138,6 +140,11 @@ def lstm(b: Builder, op: Operator) -> list[str]:
         y = b.add("Lstm", [x], params, lstm_param={"num_output": size})
         tops.append(b.add("Reverse", [y], suffix="forward", reverse_param={"axis": 0}) if backward else y)
     return _outputs(b, op, tops, reversed_)
+
+
+def _usual(activations: list[str]) -> bool:
+    """Whether these are an LSTM's activations where the file names none."""
+    return [name.lower() for name in activations] in ([], _USUAL, _USUAL * 2)
 
 
 def _gates(array: np.ndarray) -> np.ndarray:

@@ -133,6 +133,9 @@ def _model(onnx: Any, proto: Any, path: Path) -> Model:
             constants[node.output[0]] = _constant(attributes, node)
         else:
             operators.append(Operator(node.op_type, node.name, list(node.input), list(node.output), attributes))
+    used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    for unread in [value for value in graph.input if value.name not in used]:  # as tf2onnx leaves them
+        graph.input.remove(unread)
     fed = {value.name: _dims(onnx, value) for value in graph.input if value.name not in constants}
     if not fed:
         raise CaffeliteError(f"{path} has no input", expected="an input for pictures or numbers")

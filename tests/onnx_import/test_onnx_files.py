@@ -85,6 +85,14 @@ def test_extensions_and_old_and_huge_nets(tmp_path):
     refused(path, "too large")
 
 
+def test_an_input_that_nobody_reads(tmp_path):
+    made = nets.model(*CONV)
+    made.graph.input.append(onnx.helper.make_tensor_value_info("unread", onnx.TensorProto.DOUBLE, (2, 1)))
+    (tmp_path / "a.onnx").write_bytes(made.SerializeToString())
+    read = convert(tmp_path / "a.onnx", {}, None)
+    assert [layer.type for layer in read.deploy.layer] == ["Input", "Convolution"] and read.train is None
+
+
 def test_weights_without_a_net(tmp_path):
     np.savez(tmp_path / "a.npz", a=np.zeros(3))
     refused(tmp_path / "a.npz", "-model")

@@ -262,6 +262,25 @@ CASES = {
         {"p": integers(0, 0, 2, 1, 0, 0, 0, 3)},
         ["Slice", "Concat"] * 2,
     ),
+    "border of images whose channels are last": (
+        [node("Pad", "x", "p", "v")],
+        {"p": integers(0, 1, 2, 0, 0, 0, 1, 0), "v": f(0.5)},
+        ["Permute", "Padding", "Permute"],
+    ),
+    "border of channels": (
+        [node("Pad", "x", "p")],
+        {"p": integers(0, 1, 0, 0, 0, 0, 0, 0)},
+        ["Permute", "Padding", "Permute"],
+    ),
+    "the same constant for each sample": (
+        [
+            node("Shape", "x", to="s"),
+            node("Expand", "c", "s", to="e"),
+            node("Add", "x", "e"),
+        ],
+        {"c": weights(4, 9, 7)},
+        ["Bias"],
+    ),
     "border of the edge": (
         [node("Pad", "x", "p", mode="edge")],
         {"p": integers(0, 1, 2, 0, 0, 0, 1, 0)},
@@ -301,7 +320,13 @@ CASES = {
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name][2] is not None])
 def test_operator(tmp_path, name, opened):
     nodes, constants, types = CASES[name]
-    by_batch = name in ("reshape", "shuffle", "token", "corners", "sizes by no common factor")  # whose constants name the batch
+    by_batch = name in (
+        "reshape",
+        "shuffle",
+        "token",
+        "corners",
+        "sizes by no common factor",
+    )  # whose constants name the batch
     shape = (None if opened and not by_batch else 1, *IMAGE[1:])
     opset = 20 if nodes[0].op_type == "Gelu" else 17
     made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, shape, opset), {}, None)
@@ -335,7 +360,9 @@ def test_a_fixed_batch_whose_axis_moves(tmp_path):
 
 def test_lstm_both_ways(tmp_path):
     constants = {"w": weights(2, 20, 3), "r": weights(2, 20, 5), "b": weights(2, 40)}
-    nodes = [node("LSTM", "x", "w", "r", "b", to="h", hidden_size=5, direction="bidirectional"), node("Relu", "h")]
+    usual = ["Sigmoid", "Tanh", "Tanh"] * 2
+    fields = {"hidden_size": 5, "direction": "bidirectional", "activations": usual}
+    nodes = [node("LSTM", "x", "w", "r", "b", to="h", **fields), node("Relu", "h")]
     made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, (6, 2, 3)), {}, None)
     assert [layer.type for layer in made.deploy.layer].count("Lstm") == 2
 
