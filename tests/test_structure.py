@@ -87,6 +87,9 @@ ARROWS = {name: set(row.split()) for name, row in ARROWS.items()}
 # What layers may import of devices: plain values and interfaces, never a device.
 DEVICES_IN_LAYERS = {
     ("devices", "Window"),
+    ("devices", "inference_ops", "Join"),
+    ("devices", "inference_ops", "Sum"),
+    ("devices", "inference_ops", "View"),
     ("devices", "ops"),
     ("devices", "context", "ExecutionContext"),
     ("devices", "formula", "Formula"),

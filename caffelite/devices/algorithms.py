@@ -173,9 +173,13 @@ def packed_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[
     """The same where weights are packed before: the packed weights, the blocks of all threads, some rows of weights for
     each thread."""
     square, rough = tile.square, threads * GROUP * tile.taps * PANEL * LANES
-    block = block_tiles(c, m, tiles, tile, threads)
-    blocks = square * (block * (c + PANEL * LANES) + LANES) + c + PANEL * LANES
+    blocks = block_numbers(c, block_tiles(c, m, tiles, tile, threads), tile)
     return square * padded(c, m), threads * blocks, rough
+
+
+def block_numbers(c: int, block: int, tile: Tile) -> int:
+    """The workspace of a thread that transforms ``block`` tiles of C channels at a time."""
+    return tile.square * (block * (c + PANEL * LANES) + LANES) + c + PANEL * LANES
 
 
 def gradient_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int, int]:

@@ -96,10 +96,6 @@ class Convolution(Operation[BuiltConvolution]):
 
 
 class BuiltPreparedConvolution(Protocol):
-    @property
-    def step_bytes(self) -> int:
-        """-1 where it cannot be joined with others, see ``Inference.joined``."""
-
     def prepare(self, w: Array, b: Array, slopes: Array) -> None:
         """w (M, C/groups, kh, kw), b (M), slopes (M), of float32: they must stay as they are until the next call."""
 

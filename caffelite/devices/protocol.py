@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from . import ops
+from . import inference_ops, ops
 from .context import ExecutionContext
 from .exclusive import DeviceLock
 from .formula_ops import FormulaDevice
@@ -94,6 +94,14 @@ class Watch(Protocol):
         """Whether the arrays have changed since the last call; True at first."""
 
 
+class Joined(Protocol):
+    """Several operations in one call. threads: the number that it is to run on."""
+
+    threads: int
+
+    def __call__(self) -> None: ...
+
+
 class Inference(Protocol):
     """What nets that only test need beside ``ops.PreparedConvolution``. every: the number of all threads."""
 
@@ -104,11 +112,13 @@ class Inference(Protocol):
     def threads(self, multiply_adds: int, numbers: int) -> int:
         """How many threads a step pays for. numbers: those that it reads and writes."""
 
-    def joined(
-        self, operations: Sequence[tuple[ops.BuiltPreparedConvolution, Array, Array]]
-    ) -> Callable[[], None] | None:
-        """One call for several prepared convolutions, each with its x and y, that run on one thread and have run
-        before; None where there is none."""
+    def can_join(self, call: inference_ops.Call) -> bool:
+        """Whether ``joined`` takes a call that has run: its operation is one of inference_ops.py, an ``ops.Pooling``,
+        or what was built of an ``ops.PreparedConvolution``."""
+
+    def joined(self, calls: Sequence[inference_ops.Call], arena: inference_ops.Arena) -> Joined:
+        """One call for several that run one after the other. Where samples run one by one, tops are in the arena that
+        has an offset for them, and their arrays are not written."""
 
     def limit(self, threads: int) -> None:
         """The operations that run from now on use so many threads."""

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Collection
 
+from ..devices.inference_ops import Join, View
 from ..devices.protocol import Device
 from .base.compilation import Which, all_but
 from .base.facets import Described
@@ -95,6 +96,15 @@ class Concat(Joint):
 
     def forward(self, x: list, y: list) -> None:
         self.join(x, y[0], self.stored)
+
+    def inference_operation(self) -> object | None:
+        if self.view:
+            return View()
+        rows, starts = self.rows()
+        samples = 1 if self.couples_samples else self.outer
+        widths = tuple(stop - start for start, stop in itertools.pairwise(starts))
+        wanted = tuple(None if i in self.stored else start for i, start in enumerate(starts[:-1]))
+        return Join(samples, rows // samples, widths, wanted, starts[-1])
 
     def most_gradient_parts(self) -> int:
         """In how many arrays, at most, backward takes the top's gradient: ``dy`` then are these parts."""

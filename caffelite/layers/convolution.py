@@ -279,6 +279,9 @@ class PreparedConvolution(Convolution):
         self.operation.prepare(np.ascontiguousarray(w, np.float32), np.ascontiguousarray(b, np.float32), slopes)
         self.stale = False
 
+    def inference_operation(self) -> object | None:
+        return self.operation
+
     def forward(self, x: list, y: list) -> None:
         if self.stale:
             self.prepare()

@@ -1,7 +1,10 @@
 """Eltwise: combines blobs of the same shape element by element."""
 
+import math
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.inference_ops import Sum
 from ..devices.protocol import Device
 from ..prototxt import say_once
 from .base import require
@@ -57,6 +60,7 @@ class Eltwise(Fusing, ImageLayout):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):
             require.fits(self, bottoms, i, shape == bottoms[0], list(bottoms[0]), "does not fit the first")
+        self.shape = bottoms[0]
         return [bottoms[0]]
 
     @property
@@ -108,6 +112,12 @@ class Eltwise(Fusing, ImageLayout):
         for earlier in {0: [1], 1: []}.get(i, range(i)):
             text = f"where(y {compare} x{earlier}, {text}, 0)"
         return text
+
+    def inference_operation(self) -> object | None:
+        if self.operation != ELTWISE.SUM or self.coefficients != [1, 1]:
+            return None
+        n = self.shape[0] if self.shape else 1
+        return Sum(n, math.prod(self.shape) // n, 1 if self.slope is None else self.slope)
 
     def forward(self, x: list, y: list) -> None:
         if self.operation not in SELECTS:

@@ -246,7 +246,8 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
     def build(self, dev: Device) -> None:
         if self.channels_last:
             half = self.config.format.dtype is not None
-            self.op = dev.build(ops.Pooling(self.method, self.x_shape, self.y_shape, self.window, True, half))
+            self._description = ops.Pooling(self.method, self.x_shape, self.y_shape, self.window, True, half)
+            self.op = dev.build(self._description)
         else:
             self.build_steps(dev)
         if self.rescales:
@@ -254,6 +255,9 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
             self._scale = dev.channel_map(Formula("x * f", ("x", "f")), ("f",), planes, pixels, 1)
             self._factors = dev.empty(pixels)
             dev.upload(self._factors, self._shares().reshape(-1))
+
+    def inference_operation(self) -> object | None:
+        return self._description if self.channels_last else None
 
     def _shares(self) -> np.ndarray:
         """The size of each window, which AVE divides by, as a multiple of what it is to be divided by: the window's

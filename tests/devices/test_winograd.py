@@ -66,7 +66,7 @@ def passes(op, images):
     op.forward(x, w, b, y)
     if isinstance(op, WinogradConvolution):
         op.data_gradient(dy, w, dx)
-        if op._tile.outputs != algorithms.EXACT_TILE:
+        if op.tile.outputs != algorithms.EXACT_TILE:
             return first(y), first(dx)
         op.weight_gradient(x, dy, dw)
     else:

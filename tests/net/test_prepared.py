@@ -164,7 +164,9 @@ def test_small_convolutions_become_one_call(dev, monkeypatch):
     for name, below, outputs, more in (("a", "data", 32, ""), ("b", "a", 32, "group: 32"), ("c", "b", 16, "")):
         text += convolution(name, below, outputs, f"kernel_size: 3 pad: 1 {more}") + behind("ReLU", f"r{name}", name)
     build_call = dev.inference.joined
-    monkeypatch.setattr(dev.inference, "joined", lambda steps: joined.append(len(steps)) or build_call(steps))
+    monkeypatch.setattr(
+        dev.inference, "joined", lambda calls, arena: joined.append(len(calls)) or build_call(calls, arena)
+    )
     net = bind(text, "TEST", dev=dev)
     net.set_inputs(data=np.random.default_rng(1).standard_normal((2, 24, 9, 8)).astype(np.float32))
     results = []

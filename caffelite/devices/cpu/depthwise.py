@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import algorithms, ops
 from ..algorithms import rounded
-from .kernels import depthwise, program
+from .kernels import depthwise
 from .memory import Memory
 
 
@@ -19,7 +19,7 @@ class DepthwiseConvolution:
         self._pad, self._back = np.array(window.pad, np.int64), np.array([2 - p for p in window.pad], np.int64)
         self._packed, self._partial = algorithms.depthwise_sizes(x, y)
         self._tables = np.zeros((max(device.threads, self._partial[0]), depthwise.TABLE), np.int64)
-        self._zeros, self._weights = np.zeros(rounded(channels, algorithms.LANES), np.float32), (channels, 9)
+        self.zeros, self._weights = np.zeros(rounded(channels, algorithms.LANES), np.float32), (channels, 9)
 
     def _space(self) -> tuple[np.ndarray, np.ndarray]:
         """The packed weights, and numbers that nobody reads, a row for each thread."""
@@ -37,24 +37,10 @@ class DepthwiseConvolution:
         """``forward`` with the weights that ``prepare`` returned."""
         self._convolve(packed, self._space()[1], x, b, y, slope)
 
-    @property
-    def step_bytes(self) -> int:
-        """Bytes of the workspace of a step."""
-        return 4 * self._packed[1]
-
-    def step(self, x, packed, b, slope: float, y, space: int) -> list[int]:
-        """The numbers of a step of kernels/program.py. space: the address of the workspace."""
-        bits = int(np.float32(slope).view(np.int32))
-        arrays = (a.ctypes.data for a in (x, packed, b, y))
-        addresses = *arrays, bits, space, self._tables.ctypes.data, self._zeros.ctypes.data
-        return program.fields(
-            program.DEPTHWISE, addresses, (*self._x, *self._y[1:3], self._packed[1], self._stride, *self._pad)
-        )
-
     def _convolve(self, packed: np.ndarray, unused: np.ndarray, x, b, y, slope: float | None) -> None:
         alone = self._device.active_threads == 1
-        bias, factor = self._zeros if b is None else b.reshape(-1), np.float32(1 if slope is None else slope)
-        where = self._pad, self._stride, unused, self._tables[: len(unused)], self._zeros
+        bias, factor = self.zeros if b is None else b.reshape(-1), np.float32(1 if slope is None else slope)
+        where = self._pad, self._stride, unused, self._tables[: len(unused)], self.zeros
         run = depthwise.convolve_alone if alone else depthwise.convolve
         run(x.reshape(self._x), packed, bias, factor, y.reshape(self._y), *where)
 
@@ -68,8 +54,8 @@ class DepthwiseConvolution:
         dy, dx, tables = dy.reshape(self._y), dx.reshape(self._x), self._tables[: len(unused)]
         depthwise.pack(w.reshape(self._weights), self._stride == 1, packed)
         if self._stride == 1:
-            where = self._back, 1, unused, tables, self._zeros
-            depthwise.convolve(dy, packed, self._zeros, np.float32(1), dx, *where)
+            where = self._back, 1, unused, tables, self.zeros
+            depthwise.convolve(dy, packed, self.zeros, np.float32(1), dx, *where)
         else:
             depthwise.spread(dy, packed, dx, self._pad, self._stride, tables)
 
@@ -78,5 +64,5 @@ class DepthwiseConvolution:
         chunks, rows, width = self._partial
         partial = self._device.workspace(chunks * rows * width, np.float32).reshape(self._partial)
         x, dy, dw = x.reshape(self._x), dy.reshape(self._y), dw.reshape(self._weights)
-        where = self._pad, self._stride, partial, self._tables[:chunks], self._zeros
+        where = self._pad, self._stride, partial, self._tables[:chunks], self.zeros
         depthwise.weight_gradient(x, dy, dw, add, *where)

@@ -8,14 +8,12 @@ from typing import Any
 import numba
 import numpy as np
 
+from ..inference_ops import Arena, Call
 from .formula_kernels import FormulaKernels
-from .kernels import checksums, program
+from .kernels import checksums
 from .onednn import Library
-from .prepared import PreparedConvolution
+from .program import LEAST_SECONDS, MULTIPLY_ADDS, NUMBERS, Program, can_join
 
-# A thread's speed in a second, and the seconds of work from which on other threads pay: to wake one takes up to 50 µs
-MULTIPLY_ADDS, NUMBERS, LEAST_SECONDS = 4e10, 2.5e9, 1e-4
-LINE = 64  # bytes: the workspace starts on a cache line
 GAP = 64  # numbers between arrays that are read as one
 
 
@@ -31,35 +29,17 @@ class Inference:
         seconds = multiply_adds / MULTIPLY_ADDS + numbers / NUMBERS
         return self._device.threads if seconds >= LEAST_SECONDS else 1
 
-    def joined(self, operations: Sequence[tuple[PreparedConvolution, Any, Any]]) -> Program | None:
-        """One call for several convolutions on one thread, all of which have run; None where there is none."""
-        if len(operations) < 2 or min(op.step_bytes for op, _, _ in operations) < 0:
-            return None
-        return Program(self._device, operations)
+    def can_join(self, call: Call) -> bool:
+        return can_join(call)
+
+    def joined(self, calls: Sequence[Call], arena: Arena) -> Program:
+        return Program(self._device, calls, arena)
 
     def limit(self, threads: int) -> None:
         if threads != self._device.active_threads:
             numba.set_num_threads(threads)
             self._library.set_threads(threads)
             self._device.active_threads = threads
-
-
-class Program:
-    """Convolutions that run one after the other on the calling thread, in one compiled call. operations: each with its
-    x and y; all have run."""
-
-    def __init__(self, device: FormulaKernels, operations: Sequence[tuple[PreparedConvolution, Any, Any]]):
-        self._device, self._operations = device, operations
-        self._bytes = max(op.step_bytes for op, _, _ in operations)
-        self._space: np.ndarray | None = None
-
-    def __call__(self) -> None:
-        space = self._device.space(self._bytes + LINE)
-        if space is not self._space:
-            start = space.ctypes.data + -space.ctypes.data % LINE
-            self._steps = np.array([op.step(x, y, start) for op, x, y in self._operations], np.int64)
-            self._space = space
-        program.run(self._steps)
 
 
 class Watch:

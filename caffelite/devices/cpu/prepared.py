@@ -12,7 +12,7 @@ from ..algorithms import COLUMNS, DEPTHWISE, DIRECT, LANES, PANEL, WINOGRAD, rou
 from ..formula import Formula
 from .depthwise import DepthwiseConvolution
 from .formula_kernels import FormulaKernels
-from .kernels import columns, program
+from .kernels import columns
 from .onednn_operations import Convolution
 from .registry import implements
 from .winograd import WinogradConvolution, panels
@@ -21,54 +21,47 @@ BLOCK_BYTES = 3 << 17  # of the columns and products of a block, which stay in a
 
 
 class ColumnsConvolution:
-    """In float32, as a matrix product of columns. What is not positive is multiplied by slopes (M)."""
+    """In float32, as a matrix product of columns. What is not positive is multiplied by slopes (M).
+
+    ``packed``, ``starts``, ``after`` (2, M in whole vectors): weights, the first vector of each panel, bias and slopes.
+    ``rows``: pixels of a tile; ``most``: of a block, whose columns of ``depth`` numbers stay in a core's cache.
+    """
 
     def __init__(self, device: FormulaKernels, op: ops.Convolution):
         self._device, (n, c, h, w), (_, m, high, wide), window = device, op.x, op.y, op.window
         self._x, self._y, self._outputs = (n, h, w, c), (n * high * wide, m), (high, wide)
-        self._window = (*window.kernel, *window.stride, *window.pad, *window.dilation)
-        self._vectors, self._depth = rounded(m, LANES) // LANES, c * window.kernel[0] * window.kernel[1]
-        self._starts = panels(self._vectors * LANES)
-        rows = columns.ROWS[max(1, min(PANEL, self._vectors))]
-        most = BLOCK_BYTES // (4 * self._depth) // rows * rows
-        share = rounded(-(-self._y[0] // device.threads), rows)
-        self._block = max(rows, min(most, share))
+        self.window = (*window.kernel, *window.stride, *window.pad, *window.dilation)
+        self._vectors, self.depth = rounded(m, LANES) // LANES, c * window.kernel[0] * window.kernel[1]
+        self.starts = panels(self._vectors * LANES)
+        self.rows = columns.ROWS[max(1, min(PANEL, self._vectors))]
+        self.most = max(self.rows, BLOCK_BYTES // (4 * self.depth) // self.rows * self.rows)
+        blocks = -(-self._y[0] // self.most)
+        blocks = rounded(blocks, device.threads) if self._y[0] >= device.threads * self.rows else blocks
+        self._block = rounded(-(-self._y[0] // blocks), self.rows)
         self._seen: tuple[Any, ...] = (None,) * 4
-        self._kernel: Callable[..., None]
 
     def prepare(self, w: np.ndarray, b: np.ndarray, slopes: np.ndarray) -> None:
         """Packs weights of Caffe's order. b, slopes (M)."""
         width = self._vectors * LANES
-        self._packed, self._after = np.empty(self._depth * width, np.float32), np.zeros((2, width), np.float32)
-        columns.pack(w, self._starts, self._packed)
-        self._after[0, : b.size], self._after[1, : b.size] = b, slopes
+        self.packed, self.after = np.empty(self.depth * width, np.float32), np.zeros((2, width), np.float32)
+        columns.pack(w, self.starts, self.packed)
+        self.after[0, : b.size], self.after[1, : b.size] = b, slopes
         self._seen = (None,) * 4
 
     def run(self, x, y) -> None:
         threads = self._device.active_threads
-        count = threads * self._block * self._depth
+        count = threads * self._block * self.depth
         space = self._device.space(4 * (count + threads * PANEL * LANES))
         arguments = x, y, space, threads
         if any(a is not b for a, b in zip(arguments, self._seen, strict=True)):
-            parts = (
-                self._device.view(space, 0, (threads, self._block, self._depth), np.float32),
+            spaces = (
+                self._device.view(space, 0, (threads, self._block, self.depth), np.float32),
                 self._device.view(space, 4 * count, (threads, PANEL * LANES), np.float32),
             )
-            arrays = x.reshape(self._x), self._packed, self._starts, *self._after, y.reshape(self._y)
-            self._arguments = *arrays, self._outputs, self._window, self._block, *parts
-            self._kernel, self._seen = columns.convolve_alone if threads == 1 else columns.convolve, arguments
-        self._kernel(*self._arguments)
-
-    @property
-    def step_bytes(self) -> int:
-        """Bytes of the workspace of a step."""
-        return 4 * (self._block * self._depth + PANEL * LANES)
-
-    def step(self, x, y, space: int) -> list[int]:
-        """The numbers of a step of kernels/program.py. space: the address of the workspace."""
-        arrays = x, self._packed, self._starts, *self._after, y
-        sizes = *self._x, *self._outputs, self._y[1], self._starts.size - 1, *self._window
-        return program.fields(program.COLUMNS, (*(a.ctypes.data for a in arrays), self._block, space), sizes)
+            arrays = x.reshape(self._x), self.packed, self.starts, *self.after, y.reshape(self._y)
+            self._arguments = *arrays, self._outputs, self.window, self._block, *spaces
+            self._seen = arguments
+        columns.convolve(*self._arguments)
 
 
 Algorithm = Convolution | WinogradConvolution | DepthwiseConvolution | ColumnsConvolution
@@ -77,10 +70,11 @@ Algorithm = Convolution | WinogradConvolution | DepthwiseConvolution | ColumnsCo
 @implements(ops.PreparedConvolution)
 class PreparedConvolution:
     """Columns, or Winograd where it is measured to be faster; kernels of our own for depthwise ones; else oneDNN, alone
-    where nothing is measured. ``taken``: the algorithm by pass, once it has run."""
+    where nothing is measured. ``taken``: the algorithm by pass, ``chosen``: what runs it, ``packed``: the weights as it
+    reads them, once it has run."""
 
     def __init__(self, device: FormulaKernels, op: ops.PreparedConvolution):
-        self._device, self._choices, self._op = device, (choices := device.algorithms), (conv := op.convolution)
+        self._device, self._choices, self.convolution = device, (choices := device.algorithms), (conv := op.convolution)
         x, y, window, groups, half = geometry = conv.x, conv.y, conv.window, conv.groups, conv.half
         names = algorithms.candidates(*geometry) if choices else [DIRECT]
         self._names = [name for name in names if name == DEPTHWISE or name in WINOGRAD and not half]
@@ -98,19 +92,19 @@ class PreparedConvolution:
         self._problem += f", {groups} groups" * (groups > 1)
         self.taken: dict[str, str] = {}
         self._run: Callable[..., None] | None = None
-        self._chosen: Algorithm | None = None
-        self._packed: np.ndarray | None = None
+        self.chosen: Algorithm | None = None
+        self.packed: np.ndarray = np.empty(0, np.float32)
 
     @functools.cached_property
     def _apply_slopes(self) -> Callable[..., None]:
-        y = self._op.y
-        formula = Formula("where(y > 0, y, s * y)", ("y", "s"), halves=("y", "out") * self._op.half)
+        y = self.convolution.y
+        formula = Formula("where(y > 0, y, s * y)", ("y", "s"), halves=("y", "out") * self.convolution.half)
         return self._device.channel_map(formula, ("s",), y[0] * y[2] * y[3], y[1], 1)
 
     @functools.cached_property
     def _direct(self) -> Convolution:
         assert self._device.library, "traits say that nothing is prepared"
-        return Convolution(self._device, self._device.library, self._op)
+        return Convolution(self._device, self._device.library, self.convolution)
 
     def prepare(self, w: np.ndarray, b: np.ndarray, slopes: np.ndarray) -> None:
         self._w, self._b, self._slopes = w, b, slopes
@@ -122,19 +116,27 @@ class PreparedConvolution:
             self._run = self._choose(x, y)
         self._run(x, y)
 
-    @property
-    def step_bytes(self) -> int:
-        """Bytes of the workspace of a step, once it has run; -1 where it cannot be a step of a program."""
-        if isinstance(self._chosen, DepthwiseConvolution):
-            return self._chosen.step_bytes if self._uniform and not self._op.half else -1
-        return self._chosen.step_bytes if isinstance(self._chosen, ColumnsConvolution) else -1
+    def is_step(self) -> bool:
+        """Whether it can be a step of program.py, once it has run: of float32, by a kernel of our own, one slope for
+        all channels."""
+        if self.convolution.half or self.convolution.groups > 1 and not isinstance(self.chosen, DepthwiseConvolution):
+            return False
+        own = isinstance(self.chosen, DepthwiseConvolution | WinogradConvolution) and self._uniform
+        return own or isinstance(self.chosen, ColumnsConvolution)
 
-    def step(self, x, y, space: int) -> list[int]:
-        """The numbers of a step of kernels/program.py. space: the address of the workspace."""
-        if isinstance(self._chosen, ColumnsConvolution):
-            return self._chosen.step(x, y, space)
-        assert isinstance(self._chosen, DepthwiseConvolution)
-        return self._chosen.step(x, self._packed, self._b, float(self._slopes[0]), y, space)
+    @property
+    def packed_bytes(self) -> int:
+        """Of the weights, once it has run."""
+        return (self.chosen if isinstance(self.chosen, ColumnsConvolution) else self).packed.nbytes
+
+    @property
+    def bias(self) -> np.ndarray:
+        return self._b
+
+    @property
+    def slope(self) -> float:
+        """The slope of all channels."""
+        return float(self._slopes[0])
 
     def _choose(self, x, y) -> Callable[..., None]:
         runs = {name: self._made(name) for name in self._names or [DIRECT]}
@@ -143,23 +145,25 @@ class PreparedConvolution:
             assert self._choices is not None
             name = self._choices.choose(self._problem, {each: partial(run, x, y) for each, (*_, run) in runs.items()})
         self.taken["forward"] = name
-        self._chosen, self._packed, run = runs[name]
+        self.chosen, packed, run = runs[name]
+        if packed is not None:
+            self.packed = packed
         return run
 
     def _made(self, name: str) -> tuple[Algorithm, np.ndarray | None, Callable[..., None]]:
         """An algorithm's operation, its packed weights, and a function of (x, y)."""
         slope = float(self._slopes[0]) if self._bends else None
         if name == COLUMNS:
-            product = ColumnsConvolution(self._device, self._op)
+            product = ColumnsConvolution(self._device, self.convolution)
             product.prepare(self._w, self._b, self._slopes)
             return product, None, product.run
         if name == DIRECT:
             return self._direct, None, partial(self._with_slopes, self._run_direct, slope)
         op: DepthwiseConvolution | WinogradConvolution
         if name == DEPTHWISE:
-            op = DepthwiseConvolution(self._device, self._op)
+            op = DepthwiseConvolution(self._device, self.convolution)
         else:
-            op = WinogradConvolution(self._device, self._op, WINOGRAD[name])
+            op = WinogradConvolution(self._device, self.convolution, WINOGRAD[name])
         packed = op.prepare(self._w)
         return op, packed, partial(self._with_slopes, partial(op.run_prepared, packed), slope)
 

@@ -41,22 +41,24 @@ class WinogradConvolution:
     """w (M, C/groups, r, r), r = 3 or 5, in float32 by tiles of ``outputs``² outputs, group by group. A group has LANES
     channels or more, and C/groups is a multiple of 4 for the weight gradient.
 
-    Results do not depend on the number of threads. A number that is not finite makes its whole tile NaN.
+    Results do not depend on the number of threads. A number that is not finite makes its whole tile NaN. ``panels``:
+    the first vector of each panel of outputs.
     """
 
     def __init__(self, device: FormulaKernels, op: ops.Convolution, outputs: int):
         x, y, window, groups = op.x, op.y, op.window, op.groups
         size, threads = window.kernel[0], device.threads
-        self._device, self._tile, self._groups = device, Tile(outputs, size), groups
+        self._device, self.tile, self._groups = device, Tile(outputs, size), groups
         c, m = x[1] // groups, y[1] // groups
         back = (size - 1 - window.pad[0], size - 1 - window.pad[1])
-        self._forward = _Geometry(x, y, window.pad, groups, self._tile, threads)
-        self._data = _Geometry(y, x, back, groups, self._tile, threads)
+        self._forward = _Geometry(x, y, window.pad, groups, self.tile, threads)
+        self.panels = self._forward.panels
+        self._data = _Geometry(y, x, back, groups, self.tile, threads)
         self._tables = np.zeros((threads, 2, 64), np.int64)
         self._zeros = np.zeros(max(c, m), np.float32)
-        self._chunk = algorithms.chunk_tiles(c, m, self._forward.tiles, self._tile)
-        self._gradient_sizes = algorithms.gradient_sizes(c, m, self._forward.tiles, self._tile, threads)
-        self._weights = (groups, m, c, self._tile.taps)
+        self._chunk = algorithms.chunk_tiles(c, m, self._forward.tiles, self.tile)
+        self._gradient_sizes = algorithms.gradient_sizes(c, m, self._forward.tiles, self.tile, threads)
+        self._weights = (groups, m, c, self.tile.taps)
 
     def _parts(self, sizes: tuple[int, ...]) -> list[np.ndarray]:
         """Parts of the workspace, which start on cache lines."""
@@ -81,7 +83,7 @@ class WinogradConvolution:
         panels, rough = (space.reshape(len(self._tables), -1) for space in (panels, rough))
         w, bias = w.reshape(self._weights)[group], self._group_bias(group, bias)
         x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
-        how = group, self._groups, geometry.pad, *self._tile, inputs, panels, rough, self._zeros, self._tables
+        how = group, self._groups, geometry.pad, *self.tile, inputs, panels, rough, self._zeros, self._tables
         winograd.convolve_panels(x, w, rotated, geometry.panels, bias, factor, y, *how)
 
     def _group_bias(self, group: int, bias) -> np.ndarray:
@@ -89,13 +91,13 @@ class WinogradConvolution:
 
     def _transform(self, geometry: _Geometry, group: int, w, rotated: bool, packed, rough) -> None:
         rough, w = rough.reshape(len(self._tables), -1), w.reshape(self._weights)[group]
-        winograd.transform_weights(w, rotated, geometry.panels, packed, rough, self._tables, *self._tile)
+        winograd.transform_weights(w, rotated, geometry.panels, packed, rough, self._tables, *self.tile)
 
     def _multiply(self, geometry: _Geometry, group: int, x, packed, blocks, bias, slope: float | None, y) -> None:
         blocks = blocks.reshape(len(self._tables), -1)
         bias = self._group_bias(group, bias)
         x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
-        how = group, self._groups, geometry.pad, *self._tile, geometry.block, blocks, self._tables
+        how = group, self._groups, geometry.pad, *self.tile, geometry.block, blocks, self._tables
         winograd.convolve(x, packed, geometry.panels, bias, factor, y, *how)
 
     def prepare(self, w) -> np.ndarray:
@@ -121,7 +123,7 @@ class WinogradConvolution:
 
     def weight_gradient(self, x, dy, dw, add: bool = False) -> None:
         """For tiles of EXACT_TILE² outputs. add: adds to what is there."""
-        assert self._tile.outputs == algorithms.EXACT_TILE
+        assert self.tile.outputs == algorithms.EXACT_TILE
         inputs, gradients, products, rough = self._parts(self._gradient_sizes)
         rough, dw = rough.reshape(len(self._tables), -1), dw.reshape(self._weights)
         for group in range(self._groups):
@@ -129,7 +131,7 @@ class WinogradConvolution:
             winograd.finish_weights(products, self._forward.panels, dw[group], add, rough, self._tables)
 
     def _sum_products(self, group: int, x, dy, inputs, gradients, products) -> None:
-        forward, square = self._forward, self._tile.square
+        forward, square = self._forward, self.tile.square
         x, dy, panels = x.reshape(forward.x), dy.reshape(forward.y), forward.panels
         which, channels = (group, self._groups), forward.x[3] // self._groups
         for first in range(0, forward.tiles, self._chunk):

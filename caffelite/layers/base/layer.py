@@ -11,6 +11,7 @@ from typing import Self
 
 from ... import caffelite_pb2 as pb
 from ...devices.context import ExecutionContext
+from ...devices.inference_ops import View
 from ...devices.protocol import Device
 from ...devices.types import Array
 from ...errors import Locator
@@ -116,6 +117,10 @@ class Layer(LayerMessage, Compilable):
         An array of ``x`` or ``y`` that backward does not read may have been overwritten.
         """
         raise NotImplementedError
+
+    def inference_operation(self) -> object | None:
+        """What forward is where the net only tests, for ``Inference.joined``; None where it is no step of that."""
+        return View() if self.view else None
 
     def faults(self) -> str | None:
         """What is wrong with the data of the last passes, or None. May wait for the device."""

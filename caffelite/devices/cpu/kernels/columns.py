@@ -68,19 +68,19 @@ def _gather(x, outputs, window, first, count, columns):
 
 
 @kernel
-def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused, first, last):
-    """The blocks ``first`` to ``last`` of ``convolve``."""
+def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused, blocks, panels):
+    """The ``blocks`` (first, last) of ``convolve``, of each the ``panels`` (first, last) of outputs."""
     depth, total, row = columns.shape[1], y.shape[0], y.shape[1] * 4
     plain = window == (1, 1, 1, 1, 0, 0, 1, 1)
-    for b in range(first, last):
+    for b in range(blocks[0], blocks[1]):
         begin, count = b * block, min(block, total - b * block)
         left = columns.ctypes.data
         if plain:
             left = x.ctypes.data + begin * depth * 4
         else:
             _gather(x, outputs, window, begin, count, columns)
-        right = packed.ctypes.data
-        for j in range(starts.size - 1):
+        right = packed.ctypes.data + starts[panels[0]] * depth * BYTES
+        for j in range(panels[0], panels[1]):
             vectors, address = starts[j + 1] - starts[j], starts[j] * BYTES
             channels = min(y.shape[1], starts[j + 1] * LANES) - starts[j] * LANES
             after = unused.ctypes.data, bias.ctypes.data + address, slopes.ctypes.data + address, channels
@@ -111,14 +111,9 @@ def convolve(begin, end, x, packed, starts, bias, slopes, y, outputs, window, bl
     packed, starts: see ``pack``. outputs: (OH, OW); window: (kh, kw, sh, sw, ph, pw, dh, dw). block: pixels that are
     multiplied at a time. Workspace of each task: columns (tasks, block, kh·kw·C), unused (tasks, PANEL·LANES).
     """
-    tasks, blocks = columns.shape[0], -(-y.shape[0] // block)
+    tasks, blocks, panels = columns.shape[0], -(-y.shape[0] // block), (0, starts.size - 1)
     for t in range(begin, end):
-        first, last = t * blocks // tasks, (t + 1) * blocks // tasks
-        convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
-
-
-@kernel
-def convolve_alone(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
-    """``convolve`` on the calling thread."""
-    blocks = -(-y.shape[0] // block)
-    convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[0], unused[0], 0, blocks)
+        share = t * blocks // tasks, (t + 1) * blocks // tasks
+        convolve_blocks(
+            x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], share, panels
+        )

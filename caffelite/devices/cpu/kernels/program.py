@@ -1,4 +1,11 @@
-"""Several convolutions with constant weights in one compiled call, on the calling thread."""
+"""The steps of a net that only tests in one compiled call: convolutions with constant weights, and what stands between
+them. Images are channels_last float32.
+
+A step is a row of FIELDS numbers: its kind, how many tasks it is, addresses and sizes. Threads take the tasks of a step
+as they come, and go on to the next step when all are done, without a call of the system in between; or each thread
+takes a sample and runs all steps for it, so that what a step writes is still in the core's cache when the next one
+reads it.
+"""
 
 from collections.abc import Sequence
 
@@ -8,19 +15,27 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from ...algorithms import LANES, PANEL
-from . import columns, depthwise
+from . import columns, depthwise, winograd
+from .parallel import body, launch
 from .settings import kernel
+from .team import count_up, wait_for
+from .vectors import copy
 
-COLUMNS, DEPTHWISE = 0, 1  # kinds of steps
-FIELDS = 32  # numbers that describe a step: its kind, addresses and sizes, in the order in which a step reads them
-GEOMETRY = 12  # where the sizes start
+COLUMNS, DEPTHWISE, WINOGRAD, POOLING, COPY, SUM = range(6)  # kinds of steps
+KIND, TASKS, X, OTHER, Y, X_BYTES, OTHER_BYTES, Y_BYTES = range(8)  # the bytes: from one sample to the next
+DATA, SIZES, FIELDS = 8, 16, 40  # where the addresses of a kind start, and its sizes; numbers of a step
+COUNTER = 16  # numbers from one step's counters to the next one's: those of two steps share no cache line
+TABLE_BYTES = 8 * max(depthwise.TABLE, 128)  # of the addresses that a task needs, at the start of its workspace
+PRIVATE = -1  # in place of the bytes: what is in the workspace of a thread, an offset in place of an address
+MAXIMUM, MEAN, MEAN_INSIDE = range(3)  # poolings: the mean of whole windows, or of what is inside the image
 
 
-def fields(kind: int, addresses: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The FIELDS numbers of a step."""
-    before = [kind, *addresses]
-    fields = [*before, *[0] * (GEOMETRY - len(before)), *map(int, sizes)]
-    return fields + [0] * (FIELDS - len(fields))
+def fields(kind: int, tasks: int, images: Sequence[int], data: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """The FIELDS numbers of a step. images: the addresses of x, of another input and of y, and their BYTES."""
+    row = [kind, tasks, *images, *data]
+    row += [0] * (SIZES - len(row))
+    row += map(int, sizes)
+    return row + [0] * (FIELDS - len(row))
 
 
 @intrinsic
@@ -44,11 +59,12 @@ def _real(_context, bits):
 
 
 @kernel
-def _columns(d):
-    x, packed, starts, bias, slopes, y, block, space = d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8]
-    n, h, w, c, high, wide, m, panels = d[12], d[13], d[14], d[15], d[16], d[17], d[18], d[19]
-    window = d[20], d[21], d[22], d[23], d[24], d[25], d[26], d[27]
-    depth, pixels = window[0] * window[1] * c, n * high * wide
+def _columns(d, task, x, y, space):
+    """A block of pixels and a range of panels: the tasks of a block are one after the other."""
+    packed, starts, bias, slopes, block, groups = d[8], d[9], d[10], d[11], d[12], d[13]
+    n, h, w, c, high, wide, m, panels = d[16], d[17], d[18], d[19], d[20], d[21], d[22], d[23]
+    window = d[24], d[25], d[26], d[27], d[28], d[29], d[30], d[31]
+    depth, pixels, b, g = window[0] * window[1] * c, n * high * wide, task // groups, task % groups
     width = -(-m // LANES) * LANES
     columns.convolve_blocks(
         carray(_pointer(x), (n, h, w, c), np.float32),
@@ -60,38 +76,166 @@ def _columns(d):
         (high, wide),
         window,
         block,
-        carray(_pointer(space), (block, depth), np.float32),
-        carray(_pointer(space + 4 * block * depth), (PANEL * LANES,), np.float32),
-        0,
-        -(-pixels // block),
+        carray(_pointer(space + TABLE_BYTES), (block, depth), np.float32),
+        carray(_pointer(space + TABLE_BYTES + 4 * block * depth), (PANEL * LANES,), np.float32),
+        (b, b + 1),
+        (g * panels // groups, (g + 1) * panels // groups),
     )
 
 
 @kernel
-def _depthwise(d):
-    x, packed, bias, y, slope, unused, table, zeros = d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8]
-    n, h, w, c, high, wide, width, stride = d[12], d[13], d[14], d[15], d[16], d[17], d[18], d[19]
+def _depthwise(d, task, x, y, space):
+    packed, bias, slope, zeros = d[8], d[9], d[10], d[11]
+    n, h, w, c, high, wide, width, stride = d[16], d[17], d[18], d[19], d[20], d[21], d[22], d[23]
+    rows = n * high
     depthwise.convolve_rows(
         carray(_pointer(x), (n, h, w, c), np.float32),
         carray(_pointer(packed), (9, width), np.float32),
         carray(_pointer(bias), (c,), np.float32),
         _real(slope),
         carray(_pointer(y), (n, high, wide, c), np.float32),
-        (d[20], d[21]),
+        (d[24], d[25]),
         stride,
-        carray(_pointer(unused), (width,), np.float32),
-        carray(_pointer(table), (depthwise.TABLE,), np.int64),
+        carray(_pointer(space + TABLE_BYTES), (width,), np.float32),
+        carray(_pointer(space), (depthwise.TABLE,), np.int64),
         carray(_pointer(zeros), (c,), np.float32),
-        0,
-        n * high,
+        task * rows // d[TASKS],
+        (task + 1) * rows // d[TASKS],
     )
 
 
 @kernel
-def run(steps):
-    """Runs steps (count, FIELDS), one after the other."""
-    for i in range(steps.shape[0]):
-        if steps[i, 0] == COLUMNS:
-            _columns(steps[i])
-        else:
-            _depthwise(steps[i])
+def _winograd(d, task, x, y, space):
+    packed, starts, bias, slope, block, groups = d[8], d[9], d[10], d[11], d[12], d[13]
+    n, h, w, c, high, wide, m, panels = d[16], d[17], d[18], d[19], d[20], d[21], d[22], d[23]
+    pad, outputs, size, length, numbers = (d[24], d[25]), d[26], d[27], d[28], d[29]
+    g = task % groups
+    winograd.convolve_block(
+        carray(_pointer(x), (n, h, w, c), np.float32),
+        carray(_pointer(packed), (length,), np.float32),
+        carray(_pointer(starts), (panels + 1,), np.int64),
+        carray(_pointer(bias), (m,), np.float32),
+        _real(slope),
+        carray(_pointer(y), (n, high, wide, m), np.float32),
+        (0, 1, outputs, size),
+        pad,
+        block,
+        carray(_pointer(space + TABLE_BYTES), (numbers,), np.float32),
+        carray(_pointer(space), (2, 64), np.int64),
+        task // groups,
+        (g * panels // groups, (g + 1) * panels // groups),
+    )
+
+
+@kernel
+def _pool_pixel(x, image, bounds, method, divisor, out):
+    h0, h1, w0, w1 = bounds
+    out[:] = x[image, h0, w0]
+    for h in range(h0, h1):
+        for w in range(w0, w1):
+            if h == h0 and w == w0:
+                continue
+            v = x[image, h, w]
+            if method == MAXIMUM:
+                for c in range(out.size):
+                    out[c] = out[c] if out[c] >= v[c] or out[c] != out[c] else v[c]
+            else:
+                for c in range(out.size):
+                    out[c] += v[c]
+    if method != MAXIMUM:
+        for c in range(out.size):
+            out[c] /= divisor
+
+
+@kernel
+def _pooling(d, task, x, y):
+    n, h, w, c, high, wide, method = d[16], d[17], d[18], d[19], d[20], d[21], d[22]
+    kh, kw, sh, sw, ph, pw = d[23], d[24], d[25], d[26], d[27], d[28]
+    images = carray(_pointer(x), (n, h, w, c), np.float32)
+    out, rows = carray(_pointer(y), (n, high, wide, c), np.float32), n * high
+    for r in range(task * rows // d[TASKS], (task + 1) * rows // d[TASKS]):
+        image, oh = r // high, r % high
+        h0, h1 = max(0, oh * sh - ph), min(h, oh * sh - ph + kh)
+        for ow in range(wide):
+            w0, w1 = max(0, ow * sw - pw), min(w, ow * sw - pw + kw)
+            pixels = (h1 - h0) * (w1 - w0) if method == MEAN_INSIDE else kh * kw
+            _pool_pixel(images, image, (h0, h1, w0, w1), method, np.float32(pixels), out[image, oh, ow])
+
+
+@kernel
+def _copy(d, task, x, y):
+    """Rows of ``width`` numbers to rows that are ``pitch`` numbers apart."""
+    rows, width, pitch = d[16], d[17], d[18]
+    for r in range(task * rows // d[TASKS], (task + 1) * rows // d[TASKS]):
+        copy(x + r * width * 4, y + r * pitch * 4, width)
+
+
+@kernel
+def _sum(d, task, x, other, y):
+    count, slope = d[16], _real(d[8])
+    first, last = task * count // d[TASKS], (task + 1) * count // d[TASKS]
+    a, b = carray(_pointer(x), (count,), np.float32), carray(_pointer(other), (count,), np.float32)
+    out = carray(_pointer(y), (count,), np.float32)
+    for i in range(first, last):
+        v = a[i] + b[i]
+        out[i] = v if v > 0 or v != v else v * slope
+
+
+@kernel
+def _image(d, which, sample, space):
+    """The address of a sample: of an array of all samples, or in the thread's workspace."""
+    step = d[X_BYTES + which]
+    return space + d[X + which] if step == PRIVATE else d[X + which] + sample * step
+
+
+@kernel
+def _run(d, task, sample, space):
+    x, other, y = _image(d, 0, sample, space), _image(d, 1, sample, space), _image(d, 2, sample, space)
+    kind = d[KIND]
+    if kind == COLUMNS:
+        _columns(d, task, x, y, space)
+    elif kind == DEPTHWISE:
+        _depthwise(d, task, x, y, space)
+    elif kind == WINOGRAD:
+        _winograd(d, task, x, y, space)
+    elif kind == POOLING:
+        _pooling(d, task, x, y)
+    elif kind == COPY:
+        _copy(d, task, x, y)
+    else:
+        _sum(d, task, x, other, y)
+
+
+@body
+def _step_by_step(first, last, steps, space, size, counters):
+    for t in range(first, last):
+        for i in range(steps.shape[0]):
+            taken, done, tasks = counters + 8 * COUNTER * i, counters + 8 * (COUNTER * i + 1), steps[i, TASKS]
+            task = count_up(taken)
+            while task < tasks:
+                _run(steps[i], task, 0, space + t * size)
+                count_up(done)
+                task = count_up(taken)
+            wait_for(done, tasks)
+
+
+@body
+def _sample_by_sample(first, last, steps, samples, space, size, counters):
+    for t in range(first, last):
+        sample = count_up(counters)
+        while sample < samples:
+            for i in range(steps.shape[0]):
+                for task in range(steps[i, TASKS]):
+                    _run(steps[i], task, sample, space + t * size)
+            sample = count_up(counters)
+
+
+@kernel
+def run(steps, samples, threads, space, size, counters):
+    """Runs steps (count, FIELDS), one after the other; ``samples`` times, for each sample, or once where that is 0.
+    space: the address of a workspace of ``size`` bytes for each thread. counters (count, COUNTER)."""
+    counters[:] = 0
+    if samples:
+        launch(_sample_by_sample, threads, (steps, samples, space, size, counters.ctypes.data))
+    else:
+        launch(_step_by_step, threads, (steps, space, size, counters.ctypes.data))

@@ -244,6 +244,27 @@ def _multiply_panel(inputs, channels, rows, weights, pitch, starts, j, bias, slo
         _finish_outputs(side, source.ctypes.data, target.ctypes.data, wanted, added, slope)
 
 
+@kernel
+def convolve_block(x, packed, starts, bias, slope, y, how, pad, block, space, table, b, panels):
+    """Block ``b`` of ``convolve``, the ``panels`` (first, last) of outputs. how: group, groups, outputs, size. space
+    and table: of one thread."""
+    group, groups, outputs, size = how
+    channels, square = x.shape[3] // groups, (outputs + size - 1) ** 2
+    tiles = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs)
+    zeros = space.ctypes.data
+    inputs = zeros + channels * 4
+    products = inputs + square * (block * channels + LANES) * 4
+    space[:channels] = 0
+    first, count = b * block, min(block, tiles - b * block)
+    rows, where = -(-count // ROWS) * ROWS, (group, channels, pad, outputs, size, first, count)
+    pitch = (rows * channels + LANES) * 4
+    _transform_tiles(x, y, *where, 0, rows, inputs, pitch, zeros, table)
+    for j in range(panels[0], panels[1]):
+        weights, pitch = _panel(packed, starts, j, square, channels)
+        after = starts, j, bias, slope, y, how, first, count, table, products
+        _multiply_panel(inputs, channels, rows, weights, pitch, *after)
+
+
 @loop("tables.shape[0]")
 def convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
     """y (N, OH, OW, M·G) = the convolution of x (N, H, W, C·G) + bias (M), what is not positive times slope, for one of
@@ -253,23 +274,11 @@ def convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad, 
     are transformed at a time, a multiple of ROWS. Workspace: space (threads, C + a²·(block·(C + PANEL·LANES) + LANES) +
     PANEL·LANES), tables (threads, 2, 64).
     """
-    channels, square, threads = x.shape[3] // groups, (outputs + size - 1) ** 2, tables.shape[0]
-    tiles = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs)
-    blocks, how = -(-tiles // block), (group, groups, outputs, size)
+    tiles, threads = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs), tables.shape[0]
+    blocks, how, panels = -(-tiles // block), (group, groups, outputs, size), (0, starts.size - 1)
     for t in range(begin, end):
-        zeros = space[t].ctypes.data
-        inputs = zeros + channels * 4
-        products = inputs + square * (block * channels + LANES) * 4
-        space[t, :channels] = 0
         for b in range(t * blocks // threads, (t + 1) * blocks // threads):
-            first, count = b * block, min(block, tiles - b * block)
-            rows, where = -(-count // ROWS) * ROWS, (group, channels, pad, outputs, size, first, count)
-            pitch = (rows * channels + LANES) * 4
-            _transform_tiles(x, y, *where, 0, rows, inputs, pitch, zeros, tables[t])
-            for j in range(starts.size - 1):
-                weights, pitch = _panel(packed, starts, j, square, channels)
-                after = starts, j, bias, slope, y, how, first, count, tables[t], products
-                _multiply_panel(inputs, channels, rows, weights, pitch, *after)
+            convolve_block(x, packed, starts, bias, slope, y, how, pad, block, space[t], tables[t], b, panels)
 
 
 @body
