@@ -9,7 +9,7 @@ import functools
 import math
 import mmap
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -130,6 +130,9 @@ class Plans:
 
     def name(self, problem: Problem) -> str:
         return problem.kind
+
+    def choose(self, problem: str, ways: Mapping[str, Callable[[], None]]) -> str:
+        return next(iter(ways))
 
 
 class RecordingBackend:

@@ -5,6 +5,7 @@ otherwise. A gradient that is None is not computed. ``bad`` (int64, one element)
 number that names nothing.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -139,6 +140,31 @@ class Pooling(Operation[BuiltPooling]):
     half: bool = False
     layer_key: int = 0
     context: ExecutionContext | None = None
+
+
+class BuiltPooledConvolution(BuiltConvolution, Protocol):
+    def forward_pooled(self, x: Array, w: Array, b: Array | None, y: Array, pooled: Array, indices: Array) -> None:
+        """y as of the convolution without ReLU, pooled and indices as of the pooling."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PooledConvolution(OptionalOperation[BuiltPooledConvolution]):
+    """A convolution of ``small_images`` and the maxima of its top in windows that cover it and do not overlap, by one
+    kernel or by two."""
+
+    convolution: Convolution
+    pooling: Pooling
+
+
+SMALL_IMAGE = 1 << 10  # pixels of small images
+SMALL_WORK = 1 << 28  # multiply-adds of a pass over a batch of them
+
+
+def small_images(x: Shape, w: Shape, y: Shape) -> bool:
+    """Whether a convolution is so small that a kernel of its own may compute it in less time than a library that is
+    made for large ones. Shapes: as of Convolution."""
+    pixels = max(math.prod(shape[2:]) for shape in (x, y))
+    return pixels <= SMALL_IMAGE and math.prod(y) * math.prod(w[1:]) <= SMALL_WORK
 
 
 class BuiltLRN(Protocol):

@@ -24,6 +24,7 @@ class DeviceTraits:
     channels_last: bool = False  # convolutions prefer images stored as N×H×W×C
     little_work: int = 0  # mean multiply-adds of a net's convolutions below which all blobs stay N×C×H×W
     fuses_relu_backward: bool = False  # a fused ReLU's gradient is computed together with the bias's
+    fuses_pooling: bool = False  # a convolution of small images can also compute the maxima of its top
     takes_slices: bool = False  # convolutions write into, and read gradients from, slices of wider rows
     writes_pixels: bool = False  # pixels are converted straight to the format of the convolutions that read them
     sums_gradients: bool = False  # several gradients of one blob are summed in one pass
@@ -97,6 +98,7 @@ def cuda_traits(
         channels_last=channels_last,
         little_work=0 if image_dtype in HALF_DTYPES.values() else LITTLE_WORK,
         fuses_relu_backward=True,
+        fuses_pooling=True,
         takes_slices=True,
         writes_pixels=True,
         sums_gradients=True,

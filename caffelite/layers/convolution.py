@@ -130,6 +130,11 @@ class Convolution(FusingProduct, Kernels):
     def can_fuse_relu(self) -> bool:
         return len(self.x_shape) < 5
 
+    def can_fuse_pooling(self) -> bool:
+        plain = self.slope is None and self.reads_images and not self.channels_last and self.config.format.dtype is None
+        small = ops.small_images(self.x_shape, self.param_blobs[0].shape, self.y_shape)
+        return self.config.traits.fuses_pooling and plain and small
+
     def takes_slices(self) -> bool:
         """Whether its tops, and their gradients, may be slices of wider rows."""
         return self.channels_last and self.config.traits.takes_slices
@@ -138,8 +143,13 @@ class Convolution(FusingProduct, Kernels):
         split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
         self._bias = self.params[1].data if self.p.bias_term else None
         self._relu_backward = self.build_relu_backward(dev, *split)
+        self.op: Any
         if self.channels_last:
             self.op = dev.build(self.channels_last_operation())
+        elif self.pools:
+            (pooling,) = self.fused_layers
+            operation = ops.Convolution(self.x_shape, self.y_shape, self.window, self.p.group, name=self.name)
+            self.op = dev.build(ops.PooledConvolution(operation, pooling.planes_operation()))
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)
 
@@ -161,6 +171,12 @@ class Convolution(FusingProduct, Kernels):
         return self.params[0].data
 
     def forward(self, x: list, y: list) -> None:
+        """y: the tops, or that of a fused pooling, then the one that it pools."""
+        if self.pools:
+            (pooling,), (pooled, whole) = self.fused_layers, y
+            index = pooling.saved["index 0"]
+            self.op.forward_pooled(x[0], self.weights(), self._bias, whole, pooled, index)
+            return
         for bottom, top in zip(x, y, strict=True):
             self.op.forward(bottom, self.weights(), self._bias, top, self.slope)
 

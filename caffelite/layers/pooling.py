@@ -237,6 +237,17 @@ class Pooling(SavesByConfig, ImageLayout, WindowPooling):
         ]
         return not any(k.pad) or all(r <= size + p for r, size, p in zip(reach, self.x_shape[2:], k.pad, strict=True))
 
+    def tiles_maxima(self) -> bool:
+        """Whether it computes nothing but the largest number of windows that cover a plane and do not overlap."""
+        k, whole = self.window, self.method == "MAX" and len(self.spec.top) == 1 and len(self.x_shape) == 4
+        sizes = zip(self.y_shape[2:], k.stride, self.x_shape[2:], strict=True)
+        covers = whole and all(count * step >= size for count, step, size in sizes)
+        return covers and k.kernel == k.stride and not any((*k.pad, *self.pad_after))
+
+    def planes_operation(self) -> ops.Pooling:
+        """Over images that are not channels_last."""
+        return ops.Pooling(self.method, *self.steps[0])
+
     def saved_blobs(self) -> SavedBlobs:
         if not self.channels_last or self.method != "MAX":
             return self.saved_shapes

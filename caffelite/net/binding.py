@@ -129,7 +129,7 @@ class Binding:
                 layer.resize = functools.partial(self._resize, node)
         for step in self.compiled.forward:
             if isinstance(step.node.layer, Fusing):
-                step.node.layer.fused_params = [param for node in step.fused for param in node.layer.params]
+                step.node.layer.fused_layers = [node.layer for node in step.fused]
         run = {step.node for step in (*self.compiled.forward, *self.compiled.backward)}  # others need no operations
         for node in self.graph.nodes:
             if node in run and not (original and isinstance(node.layer, Feeding)):
@@ -157,7 +157,7 @@ class Binding:
         self.backward[:] = [call for step in self.compiled.backward for call in self._backward_calls(step)]
 
     def _forward_call(self, step: Step) -> tuple[Node, Callable]:
-        x, y = [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in step.tops]
+        x, y = [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in (*step.tops, *step.inner_tops)]
         return step.node, functools.partial(step.node.layer.forward, x, y)
 
     def _backward_calls(self, step: Step) -> Iterator[tuple[Node, Callable]]:

@@ -83,7 +83,7 @@ def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) ->
     fuses = options.fuse and not options.keep
     prepares = options.inference and traits.prepares_convolutions and not any(node.backward for node in own.nodes)
     stored = frozenset(own.values[name] for name in options.stored)
-    fusions = fusion.fuse(own, prepares, stored) if fuses else fusion.Fusions()
+    fusions = fusion.fuse(own, prepares, stored, options.fixed_shapes) if fuses else fusion.Fusions()
     filled_once = {v for n in own.feeds for v in n.tops if feeding(n.layer).filled_once}
     lifetimes = Lifetimes(own, fusions, options.keep, filled_once | stored | set(own.outputs))
 
@@ -98,7 +98,9 @@ def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) ->
         if node not in fused:
             forward.append(Step(node, fusions.chains.get(node, ()), fusions.summands.get(node)))
             data.store_tops(forward[-1])
-            data.store_saved(node, fuses)
+            chain = fusions.chains.get(node, ())
+            for member in (node, *(m for m in chain if m.backward and m not in fusions.backward_in)):
+                data.store_saved(member, fuses, node.index)
     sums = traits.sums_gradients and fuses
     gradients = GradientMemory(own, storages, lifetimes, data, fuses, sums)
     gradients.store()

@@ -8,9 +8,11 @@ from typing import Any
 from ..layers import Layer
 from ..layers.activation import PReLU, ReLU
 from ..layers.base.fusing import Fusing
+from ..layers.base.state import Varying
 from ..layers.batch_norm import BatchNorm
 from ..layers.convolution import Convolution, PreparedConvolution
 from ..layers.eltwise import Eltwise
+from ..layers.pooling import Pooling
 from ..layers.scale_bias import Scale
 from .nodes import Graph, Node, Value, changed
 
@@ -22,6 +24,7 @@ class Neighbors:
     node: Node
     last: Node
     reader: Node
+    fixed: bool  # no blob changes its shape while the net runs
 
     @property
     def other_bottom(self) -> Value:
@@ -74,6 +77,13 @@ def _relu(layer: Fusing, relu: Layer, at: Neighbors) -> Layer | None:
     return changed(layer, slope=relu.p.negative_slope) if plain and layer.can_fuse_relu() else None
 
 
+@rule(Convolution, Pooling)
+def _maxima(convolution: Convolution, pooling: Pooling, at: Neighbors) -> Layer | None:
+    """The maxima of a convolution in training, whose gradient the pooling computes by itself."""
+    fits = at.fixed and at.reader.backward and pooling.tiles_maxima() and convolution.can_fuse_pooling()
+    return changed(convolution, pools=True) if fits else None
+
+
 @dataclass
 class Fusions:
     """``chains``: by node, the nodes that run as part of its forward step; ``backward_in``: by node, the node with the
@@ -96,15 +106,18 @@ class Fusions:
         return {member for chain in self.chains.values() for member in chain}
 
 
-def fuse(graph: Graph, prepares: bool = False, stored: frozenset[Value] = frozenset()) -> Fusions:
+def fuse(
+    graph: Graph, prepares: bool = False, stored: frozenset[Value] = frozenset(), fixed_shapes: bool = True
+) -> Fusions:
     """The fusions of a graph, whose layers are replaced. prepares: convolutions have constant weights. stored: values
     that nothing may be fused behind, as they are read after the pass."""
+    fixed = fixed_shapes and not any(isinstance(node.layer, Varying) for node in graph.nodes)
     fusions, fused = Fusions(), set[Node]()
     for node in graph.nodes:
         layer = node.layer
         if prepares and isinstance(layer, Convolution) and PreparedConvolution.fits(layer):
             node.layer = PreparedConvolution.of(layer)
-        if node not in fused and (chain := _chain(node, fusions, stored)):
+        if node not in fused and (chain := _chain(node, fusions, stored, fixed)):
             fused.update(chain)
             fusions.chains[node] = tuple(chain)
             if isinstance(node.layer, Fusing) and node.layer.fuses_backward():
@@ -112,13 +125,13 @@ def fuse(graph: Graph, prepares: bool = False, stored: frozenset[Value] = frozen
     return fusions
 
 
-def _chain(node: Node, fusions: Fusions, stored: frozenset[Value]) -> list[Node]:
-    """The nodes behind a node that run as part of it. An activation is the last one."""
+def _chain(node: Node, fusions: Fusions, stored: frozenset[Value], fixed: bool) -> list[Node]:
+    """The nodes behind a node that run as part of it. An activation or a pooling is the last one."""
     chain: list[Node] = []
-    while not (chain and isinstance(chain[-1].layer, ReLU | PReLU)):
+    while not (chain and isinstance(chain[-1].layer, ReLU | PReLU | Pooling)):
         last = chain[-1] if chain else node
         reader = _only_reader(last) if stored.isdisjoint(last.tops) else None
-        layer = _replacement(at := Neighbors(node, last, reader)) if reader else None
+        layer = _replacement(at := Neighbors(node, last, reader, fixed)) if reader else None
         if not (reader and layer):
             break
         node.layer = layer

@@ -70,6 +70,7 @@ class DataMemory:
             if storage is None:
                 storage = self.storages.new(self.storages.size(whole), node.index)
             within = [member.tops[0] for member in (node, *step.fused[:-1])] if step.fused else []
+            within = [value for value in within if value not in step.inner_tops]
             if region:
                 self._joint[whole] = storage
                 self.slices |= dict.fromkeys((top, *within), region)
@@ -77,16 +78,19 @@ class DataMemory:
             storage.use(min(lifetimes.last_read(top), lifetimes.span))
             for value in within:
                 self._store(value, storage)
+        for value in step.inner_tops:
+            own = self.storages.new(self.storages.size(value), node.index)
+            self._store(value, own.use(min(lifetimes.last_read(value), lifetimes.span)))
 
-    def store_saved(self, node: Node, fuse: bool) -> None:
-        """Assigns storages to the blobs that a layer saves. Among them is a gradient that forward can compute already
-        only where that never changes."""
+    def store_saved(self, node: Node, fuse: bool, begin: int) -> None:
+        """Assigns storages to the blobs that a layer saves, from the step ``begin`` on. Among them is a gradient that
+        forward can compute already only where that never changes."""
         self.saved[node] = {}
         for name, (shape, dtype) in saved_blobs(node.layer).items():
             if name == GRADIENT and not (fuse and self._gradient_is_constant(node)):
                 continue
             size = math.prod(shape) * self.storages.itemsize(dtype)
-            storage = self.saved[node][name] = self.storages.new(size, node.index)
+            storage = self.saved[node][name] = self.storages.new(size, begin)
             if name == SENT or (self.lifetimes.keep and node.backward):
                 storage.use(0).use(self.lifetimes.span)
             elif node.backward:

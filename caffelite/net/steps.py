@@ -35,6 +35,12 @@ class Step(Sealable):
         return (self.fused[-1] if self.fused else self.node).tops
 
     @property
+    def inner_tops(self) -> list[Value]:
+        """What its layers compute before its top in memory of their own, because the top has another shape."""
+        members = (self.node, *self.fused[:-1]) if self.fused else ()
+        return [member.tops[0] for member in members if member.tops[0].shape != self.tops[0].shape]
+
+    @property
     def bottoms(self) -> list[tuple[Value, bool]]:
         """Each with whether its gradient is wanted."""
         bottoms = list(zip(self.node.bottoms, self.node.gradient_to, strict=True))

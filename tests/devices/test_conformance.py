@@ -100,6 +100,7 @@ EXAMPLES = [  # functions of a device's context
     lambda _: detection_ops.Detections(2, 8, 3, 1, 2, 0, 2, False, 0.0, 0.5, 8),
     lambda _: detection_ops.Proposals(1, (2, 2), ((-8.0, -8.0, 8.0, 8.0),), 16, 3, 1.0, False, 0.5, 4, 2),
     lambda _: detection_ops.RegionLoss((1, 1, 7, 2, 2), 1, True, ((1.0, 1.0),), 0.3, 0.5, 5.0, 1.0, 1.0, True, True),
+    lambda _: ops.PooledConvolution(ops.Convolution(X, X, Window((1, 1))), ops.Pooling("MAX", X, X, Window((1, 1)))),
     lambda _: ops.Correlation((1, 1, 3, 3), (1, 1, 3, 3), 1, (0, 0), 1, ((0, 0),), False),
     lambda _: sequence_ops.CTCLoss(2, 1, 2, 1, "rows", 2, 0),
 ]

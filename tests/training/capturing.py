@@ -9,9 +9,10 @@ test_iter: 3 test_interval: 9 max_iter: 34 display: 7 snapshot: 10 snapshot_pref
 
 
 def trained(train, device, text, **options):
-    """The log of a run, without lines on files of an earlier run, its losses and weights."""
+    """The log of a run, without lines on files of an earlier run and on the time that is left, its losses and
+    weights."""
     run = train(text, device=device, **options)
-    log = [line for line in run.log if ": moved to " not in line]
+    log = [line for line in run.log if ": moved to " not in line and not line.endswith(" left")]
     return log, run.solver.loss_window(8), [device.download(p) for p in run.params()]
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..ops import small_images
 from ..types import Kernel
 
 ALIGNED = 16  # bytes that cuDNN reads at once
 LINE = 256  # bytes: parts of the workspace start at multiples of it
-SMALL_IMAGE = 1 << 10  # pixels of the images of small convolutions
-SMALL_WORK = 1 << 28  # multiply-adds of their passes
 ARRAYS = {"forward": "xwy", "dgrad": "ywx", "wgrad": "xyw"}  # a pass's inputs and output
 
 
@@ -108,6 +107,12 @@ class Turned:
         return (n, h, w, c) if last else (n, c, h, w)
 
 
+def geometry(problem: Any) -> tuple[int, ...]:
+    """The sizes of a problem, as kernels for small images take them."""
+    (n, c, h, w), (m, _, *kernels), (*_, oh, ow), window = problem.x, problem.w, problem.y, problem.window
+    return n, c, h, w, m, oh, ow, problem.groups, *kernels, *window.stride, *window.pad, *window.dilation
+
+
 class Small:
     """A problem of small images, channels first, by a kernel that has bias and ReLU too. kernel: as
     ``Kernels.kernel``."""
@@ -115,22 +120,18 @@ class Small:
     workspace = 0
 
     def __init__(self, kernel: Callable[..., Kernel], problem: Any):
-        (n, c, h, w), (m, _, *kernels), (*_, oh, ow), window = problem.x, problem.w, problem.y, problem.window
-        sizes = (n, c, h, w, m, oh, ow, problem.groups, *kernels, *window.stride, *window.pad, *window.dilation)
         name, threads = {
             "forward": ("small_forward", math.prod(problem.y)),
             "dgrad": ("small_bottom_gradient", math.prod(problem.x)),
             "wgrad": ("small_weight_gradient", math.prod(problem.w) * 256),  # a block for each weight
         }[problem.kind]
         self._forward, self._rectified = problem.kind == "forward", int(problem.rectified)
-        self._kernel = kernel("small_convolutions", name, threads, *sizes)
+        self._kernel = kernel("small_convolutions", name, threads, *geometry(problem))
 
     @staticmethod
     def suits(problem: Any) -> bool:
-        pixels = (math.prod(shape[2:]) for shape in (problem.x, problem.y))
-        work = math.prod(problem.y) * math.prod(problem.w[1:])
         whole = not (problem.last or problem.pitch or problem.x_pitch)
-        return whole and max(pixels) <= SMALL_IMAGE and work <= SMALL_WORK
+        return whole and small_images(problem.x, problem.w, problem.y)
 
     def run(self, inputs, output, workspace) -> None:
         if self._forward:

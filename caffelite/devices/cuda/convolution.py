@@ -11,8 +11,8 @@ from ..traits import LITTLE_WORK
 from ..types import Array
 from ..window import Window
 from . import operations
-from .alternatives import room_of
-from .cudnn import Problem
+from .alternatives import geometry, room_of
+from .cudnn import SMALL, Problem
 from .formula_kernels import FormulaKernels
 from .memory import pitch
 from .packing import Member
@@ -175,6 +175,36 @@ class Convolution:
             return array
         self._device.assign(array, whole := self._whole(kind, array))
         return whole
+
+
+@implements(ops.PooledConvolution)
+class PooledConvolution(Convolution):
+    """Takes the faster of one kernel and of two, as plans are chosen: the first without choices."""
+
+    def __init__(self, device: FormulaKernels, op: ops.PooledConvolution):
+        super().__init__(device, op.convolution)
+        self._pooling, pooled, self._window = device.build(op.pooling), op.pooling.y, op.pooling.window
+        sizes = *self._window.kernel, *pooled[2:], *geometry(self._problem_of("float32"))
+        self._both = device.kernel("small_convolutions", "small_pooled", math.prod(pooled), *sizes)
+        self._chosen = ""
+
+    def _problem_of(self, dtype: str, biased: bool = False) -> Problem:
+        return Problem("forward", *self._shapes, biased, dtype=dtype)
+
+    def forward_pooled(self, x, w, b, y, pooled, indices) -> None:
+        def apart() -> None:
+            self.forward(x, w, b, y)
+            self._pooling.forward(y, pooled, indices)
+
+        ways = {"apart": apart, SMALL: lambda: self._both(x, w, b, y, pooled, indices)}
+        if not self._chosen:
+            apart()  # all processes choose its plan before they choose between both
+            problem = self._problem_of(y.dtype.name, b is not None).words()
+            kernel = "x".join(map(str, self._window.kernel))
+            self._chosen = self._device.engine.choose(f"{problem} pooled{kernel}", ways)
+            if self._chosen == SMALL:
+                self.taken[TAKEN["forward"]] = SMALL
+        ways[self._chosen]()
 
 
 class FusedInnerProduct(operations.InnerProduct):

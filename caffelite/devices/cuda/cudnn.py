@@ -7,7 +7,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ SLOW = 1.5  # a plan with a first time of more than this multiple of the best is
 ENVIRONMENT = "PREREQUISITE_MISSING", "SUBLIBRARY_UNAVAILABLE", "INCOMPATIBLE_CUDA_DRIVER", "INCOMPATIBLE_CUDART"
 NAN_BITS, INFINITY_BITS = 0x7FC0, 0x7F80  # of bfloat16
 LAP_MS = 2.0  # target duration of one measurement
+Lap = Callable[[str, int], float]  # name, times → the milliseconds of one of so many runs in a row
 
 
 @functools.cache
@@ -375,8 +376,6 @@ class Engine:
         time, and not once measuring has taken its time."""
         if self._seconds_left <= 0:
             return next(names, None), False
-        _log_timing()
-        begin = time.perf_counter()
         tried = [*itertools.islice(names, MOST)]
         others = self._alternatives(problem, slices, failures)
 
@@ -385,20 +384,44 @@ class Engine:
                 plan.build(name)
             return self._backend.lap(self._trial(problem, others.get(name, plan))[2], times)
 
-        times = laps([*tried, *others], lap, failures)
+        return self._timed(problem.words(), [*tried, *others], lap, failures), not failures
+
+    def choose(self, problem: str, ways: Mapping[str, Callable[[], None]]) -> str:
+        """The fastest of some ways to solve a problem on the arrays of a net, by name; the first one where nothing is
+        timed. They overwrite the same arrays."""
+        first = next(iter(ways))
+        if not self.choices:
+            return first
+
+        def measure() -> tuple[str | None, bool]:
+            if self._seconds_left <= 0:
+                return first, False
+            failures: list[str] = []
+
+            def lap(name: str, times: int) -> float:
+                return self._backend.lap(ways[name], times)
+
+            return self._timed(problem, list(ways), lap, failures), not failures
+
+        return self.choices.agree(problem, ways.__contains__, measure) or first
+
+    def _timed(self, problem: str, names: list[str], lap: Lap, failures: list[str]) -> str | None:
+        """The fastest of the candidates for a problem; None where none runs. lap, failures: see ``laps``."""
+        _log_timing()
+        begin, times = time.perf_counter(), laps(names, lap, failures)
         if self.choices:
-            self.choices.times[problem.words()] = times
-        log.info("%s: %s", problem.words(), ", ".join(f"{name} {ms:.3g} ms" for name, ms in times.items()))
+            self.choices.times[problem] = times
+        log.info("%s: %s", problem, ", ".join(f"{name} {ms:.3g} ms" for name, ms in times.items()))
         self._seconds_left -= time.perf_counter() - begin
         if self._seconds_left <= 0:
             log.info("Timing took %.0f s: what remains takes cuDNN's first plans in this run", SECONDS)
-        return min(times, key=times.__getitem__, default=None), not failures
+        return min(times, key=times.__getitem__, default=None)
 
 
 Solver = Plan | Slices | Turned | Small  # of a problem
 
 
-def laps(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> dict[str, float]:
+def laps(names: list[str], lap: Lap, failures: list[str]) -> dict[str, float]:
     """The milliseconds of one run of each that runs. lap(name, times): of one run, of so many in a row. failures: gets
     what those raise that do not run."""
     taken: dict[str, float] = {}

@@ -1,6 +1,6 @@
 """What the GPU device asks of CUDA. CuPyBackend does it, the tests' backend on the host; that of tools/ records it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -23,6 +23,8 @@ class Convolutions(Protocol):
     def why_none(self, problem: Any) -> str: ...
 
     def name(self, problem: Any) -> str: ...
+
+    def choose(self, problem: str, ways: Mapping[str, Callable[[], None]]) -> str: ...
 
 
 class Backend(Protocol):

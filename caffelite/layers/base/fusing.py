@@ -1,6 +1,7 @@
 """Layers that run others, which alone read their top, as part of their own step."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...devices.protocol import Device
 from ...devices.types import Kernel
@@ -9,14 +10,24 @@ from .layer import Layer, ParameterView
 
 class Fusing(Layer):
     """A layer that net/fusion.py may replace by one that does the work of those behind it, forward and perhaps
-    backward. ``slope``: of the ReLU that is one of these; ``fused_params``: their parameters, set by binding."""
+    backward. ``slope``: of the ReLU that is one of these; ``pools``: whether one is a pooling of maxima, whose
+    backward step stays its own; ``fused_layers``: all of them, set by binding."""
 
     slope: float | None = None
-    fused_params: Sequence[ParameterView] = ()
+    pools = False
+    fused_layers: Sequence[Any] = ()
+
+    @property
+    def fused_params(self) -> list[ParameterView]:
+        return [param for layer in self.fused_layers for param in layer.params]
 
     def can_fuse_relu(self) -> bool:
         """Whether forward can apply a leaky ReLU to the top."""
         return True
+
+    def can_fuse_pooling(self) -> bool:
+        """Whether forward can compute the maxima of windows of the top."""
+        return False
 
     def fuses_backward(self) -> bool:
         """Whether backward includes that of the layers which run as part of this one."""

@@ -297,6 +297,10 @@ class Runs:
                 task = cudnn.Problem(kind, x, w, y, window, len(names) == 4, len(names) == 4)
                 *read, written = (arrays[name] for name in names)
                 alternatives.Small(self.dev.kernel, task).run(read, written, None)
+            tops, pooling = (2, m, 2, 2), ops.Pooling("MAX", y, (2, m, 2, 2), Window((2, 3), (2, 3)))
+            op = self.dev.build(ops.PooledConvolution(ops.Convolution(x, y, window, groups), pooling))
+            read, (index, top) = [arrays[name] for name in "xwby"], (self.dev.empty(tops, np.int32), self.normal(*tops))
+            op._both(*read, top, index)
 
 
 GROUPS = [name for name in vars(Runs) if name not in ("put", "normal", "index") and not name.startswith("_")]
