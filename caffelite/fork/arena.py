@@ -5,6 +5,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,14 @@ ALIGNMENT = 16  # numbers
 
 
 class Arena:
-    """float32 arrays of these shapes, one after another, in a file that both processes map.
+    """float32 arrays, one after another, in a file that both processes map.
 
-    create: makes the file; else it is the one at ``path``.
+    slots: the shape of each array, and how many numbers there is room for. path: of the file that the other process
+    has made; None makes one.
     """
 
-    def __init__(self, shapes: Sequence[Shape], path: str | None = None):
-        sizes = [-(-math.prod(shape) // ALIGNMENT) * ALIGNMENT for shape in shapes]
+    def __init__(self, slots: Sequence[tuple[Shape, int]], path: str | None = None):
+        sizes = [-(-max(math.prod(shape), room) // ALIGNMENT) * ALIGNMENT for shape, room in slots]
         size = max(4 * sum(sizes), mmap.PAGESIZE)
         if path is None:
             folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -29,26 +31,53 @@ class Arena:
         else:
             descriptor, self.path = os.open(path, os.O_RDWR), path
         with open(descriptor, "r+b") as file:
-            memory = np.frombuffer(mmap.mmap(file.fileno(), size), np.float32)
+            self.memory = np.frombuffer(mmap.mmap(file.fileno(), size), np.float32)
         starts = np.cumsum([0, *sizes])
         self.arrays = [
-            memory[start : start + math.prod(shape)].reshape(shape)
-            for start, shape in zip(starts, shapes, strict=False)
+            self.memory[start : start + math.prod(shape)].reshape(shape)
+            for start, (shape, _) in zip(starts, slots, strict=False)
         ]
+
+    def has(self, address: int) -> bool:
+        """Whether a number at this address of the process is in the arena."""
+        return 0 <= address - self.memory.ctypes.data < self.memory.nbytes
 
     def forget(self) -> None:
         """Removes the name of the file: the memory lives as long as it is mapped."""
         Path(self.path).unlink(missing_ok=True)
 
 
-class Blobs:
-    """What a layer's process reads and writes: data and diff of bottoms, tops and parameters, in one arena."""
+@dataclass(frozen=True)
+class Layout:
+    """The blobs of a layer. same: for each top the bottom that is the same blob, or None. rooms: how many numbers the
+    memory of each blob holds, of bottoms, of tops and of parameters; a blob that got smaller keeps its memory, and a
+    loss that is no blob has none."""
 
-    def __init__(
-        self, bottoms: Sequence[Shape], tops: Sequence[Shape], params: Sequence[Shape], path: str | None = None
-    ):
-        groups = (bottoms, bottoms, tops, tops, params, params)
-        self.arena = Arena([shape for group in groups for shape in group], path)
-        arrays = iter(self.arena.arrays)
-        made = [[next(arrays) for _ in group] for group in groups]
-        self.bottoms, self.bottom_diffs, self.tops, self.top_diffs, self.params, self.param_diffs = made
+    bottoms: Sequence[Shape]
+    tops: Sequence[Shape]
+    params: Sequence[Shape]
+    same: Sequence[int | None]
+    rooms: Sequence[Sequence[int]]
+
+
+class Blobs:
+    """What a layer's process reads and writes: data and diff of bottoms, tops and parameters, in one arena. A top in
+    place has the arrays of its bottom."""
+
+    def __init__(self, layout: Layout, path: str | None = None):
+        shapes = [*layout.bottoms, *layout.tops, *layout.params]
+        first, last = len(layout.bottoms), len(layout.bottoms) + len(layout.tops)
+        sources = list(range(len(shapes)))
+        for top, bottom in enumerate(layout.same, first):
+            if bottom is not None and shapes[top] == shapes[bottom]:
+                sources[top] = bottom
+        own = sorted(set(sources))
+        bottoms, tops, params = layout.rooms
+        rooms = [*bottoms, *(tops or len(layout.tops) * [0]), *params]
+        self.arena = Arena(2 * [(shapes[i], rooms[i]) for i in own], path)
+        arrays = self.arena.arrays
+        every = [arrays[own.index(i)] for i in sources]
+        every_diff = [arrays[len(own) + own.index(i)] for i in sources]
+        self.bottoms, self.tops, self.params = every[:first], every[first:last], every[last:]
+        self.bottom_diffs, self.top_diffs = every_diff[:first], every_diff[first:last]
+        self.param_diffs = every_diff[last:]

@@ -180,11 +180,13 @@ class ForkLayer(Varying, Layer):
         if self.probe is not None:
             probe, self.probe = self.probe, None
             self._warn_of_state(probe, x, seed)
-        self._send(remote, x)
+        self._send_bottoms(remote, x)
         shapes = list(remote.tops)
-        changed = self._native("Forward", remote.forward, seed, self.on_gpu["Forward"])
-        for number, values in changed.items():
-            self.dev.upload(self.params[number].data, values)
+        sent = self._send_params(remote)
+        params = self._native("Forward", remote.forward, seed, self.on_gpu["Forward"])
+        for param, before, values in zip(self.params, sent, params, strict=True):
+            if not np.array_equal(before.view(np.uint32), values.view(np.uint32)):  # bits: NaN equals itself
+                self.dev.upload(param.data, values)
         if remote.tops != shapes:
             y = self.resize(list(remote.tops))
         for array, values in zip(y, remote.blobs.tops, strict=True):
@@ -196,7 +198,8 @@ class ForkLayer(Varying, Layer):
             return
         results = []
         for _ in range(2):
-            self._send(probe, x)
+            self._send_bottoms(probe, x)
+            self._send_params(probe)
             self._native("Forward", probe.forward, seed, self.on_gpu["Forward"])
             assert probe.blobs
             results.append([values.copy() for values in probe.blobs.tops])
@@ -204,16 +207,23 @@ class ForkLayer(Varying, Layer):
             what = "keeps numbers outside its parameters from one pass to the next; a resumed training differs"
             log.warning('layer "%s" (%s of %s) %s', self.name, self.spec.type, self._file(), what)
 
-    def _send(self, remote: RemoteLayer, x: list) -> None:
+    def _on_this_host(self, array: Any) -> np.ndarray:
+        """The array itself where the host computes, else a copy."""
+        host = array if self.dev.traits.synchronous else self.dev.download(array)
+        return np.asarray(host, np.float32)
+
+    def _send_bottoms(self, remote: RemoteLayer, x: list) -> None:
         assert remote.blobs
         for target, array in zip(remote.blobs.bottoms, x, strict=True):
-            target[...] = self.dev.download(array)
-        self._send_params(remote)
+            target[...] = self._on_this_host(array)
 
-    def _send_params(self, remote: RemoteLayer) -> None:
+    def _send_params(self, remote: RemoteLayer) -> list[np.ndarray]:
+        """Returns them."""
         assert remote.blobs
-        for target, param in zip(remote.blobs.params, self.params, strict=True):
-            target[...] = self.dev.download(param.data)
+        sent = [self._on_this_host(param.data) for param in self.params]
+        for target, values in zip(remote.blobs.params, sent, strict=True):
+            target[...] = values
+        return sent
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         with self._on_host(backward=True):
@@ -223,7 +233,7 @@ class ForkLayer(Varying, Layer):
         remote = self.remote
         assert remote and remote.blobs
         for target, gradient in zip(remote.blobs.top_diffs, dy, strict=True):
-            target[...] = 0 if gradient is None else self.dev.download(gradient)
+            target[...] = 0 if gradient is None else self._on_this_host(gradient)
         self._send_params(remote)
         self._native("Backward", remote.backward, [each is not None for each in dx], self.on_gpu["Backward"])
         for gradient, values in zip(dx, remote.blobs.bottom_diffs, strict=True):
@@ -232,7 +242,7 @@ class ForkLayer(Varying, Layer):
         for i, values in enumerate(remote.blobs.param_diffs):
             gradient, add = gradient_of(self, i)
             if gradient is not None:
-                self.dev.upload(gradient, values + self.dev.download(gradient) if add else values)
+                self.dev.upload(gradient, values + self._on_this_host(gradient) if add else values)
 
 
 def _progress(text: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import system
-from .arena import Blobs, Shape
+from .arena import Blobs, Layout, Shape
 
 _SERVE = "from caffelite.fork.worker import serve; serve(int(sys.argv[1]))"
 
@@ -111,7 +111,7 @@ class RemoteLayer:
         same: Sequence[int | None] | None,
         bottoms: int,
     ):
-        self._process, self._folder = process(), folder
+        self._process, self._folder, self._same = process(), folder, same or ()
         arguments = (str(library), message, phase, seed, same, bottoms)
         self._number = self._process.call("create", 0, folder, *arguments)
         self.blobs: Blobs | None = None
@@ -149,23 +149,24 @@ class RemoteLayer:
         return self.tops
 
     def _attach(self) -> None:
-        self.blobs = Blobs(self.bottoms, self.tops, self.params)
+        layout = Layout(self.bottoms, self.tops, self.params, self._same, self._call("rooms"))
+        self.blobs = Blobs(layout)
         try:
-            self._call("attach", self.bottoms, self.tops, self.params, self.blobs.arena.path)
+            self._call("attach", layout, self.blobs.arena.path)
         finally:
             self.blobs.arena.forget()
 
-    def forward(self, seed: int, gpu: bool) -> dict[int, np.ndarray]:
+    def forward(self, seed: int, gpu: bool) -> list[np.ndarray]:
         """Computes the tops of ``blobs`` from the bottoms and parameters there; the tops may get other shapes. Returns
-        the parameters that the layer has changed, by number."""
+        the parameters, which the layer may change."""
         assert self.blobs
-        tops, numbers = self._call("forward", self.bottoms, seed, gpu)
-        changed = {number: self.blobs.params[number] for number in numbers}
+        params = self.blobs.params
+        tops = self._call("forward", self.bottoms, seed, gpu)
         if tops != self.tops:
             self.tops = tops
             self._attach()
             self._call("fetch")
-        return changed
+        return params
 
     def backward(self, down: Sequence[bool], gpu: bool) -> None:
         """Computes the gradients of bottoms and parameters in ``blobs`` from those of the tops."""

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .arena import Blobs, Shape
+from .arena import Blobs, Layout, Shape
+from .slots import Slots
 
 BLAS = "sgemm dgemm sgemv dgemv sger dger ssymm dsymm ssyrk dsyrk sdot ddot".split()
 MOST_AXES = 32
@@ -33,7 +34,7 @@ class Library:
         if hasattr(self.c, "fork_net"):
             self.c.fork_net.restype = self.c.fork_net_blob.restype = pointer
             self.c.fork_net_blob_name.restype = self.c.fork_net_layer_name.restype = ctypes.c_char_p
-        self.c.fork_blob_count.restype = ctypes.c_long
+        self.c.fork_blob_count.restype = self.c.fork_blob_room.restype = ctypes.c_long
         self.c.fork_rate.restype = self.c.fork_loss.restype = ctypes.c_float
         for name, address in _blas().items():
             self.c.fork_blas(name.encode(), pointer(address))
@@ -45,10 +46,22 @@ class Library:
     def array(self, blob: int, diff: bool = False) -> np.ndarray:
         """The memory of a blob, flat. A later Reshape may move it."""
         count = self.c.fork_blob_count(ctypes.c_void_p(blob))
-        address = (self.c.fork_blob_diff if diff else self.c.fork_blob_data)(ctypes.c_void_p(blob))
-        if not address:
+        if not (address := self.address(blob, diff)):
             return np.zeros(0, np.float32)
         return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
+
+    def address(self, blob: int, diff: bool = False) -> int:
+        return (self.c.fork_blob_diff if diff else self.c.fork_blob_data)(ctypes.c_void_p(blob)) or 0
+
+    def room(self, blob: int) -> int:
+        return self.c.fork_blob_room(ctypes.c_void_p(blob))
+
+    def shared(self, blob: int, diff: bool) -> bool:
+        return bool(self.c.fork_blob_shared(ctypes.c_void_p(blob), diff))
+
+    def use(self, blob: int, diff: bool, memory: np.ndarray, room: int, keep: bool) -> bool:
+        pointer = ctypes.c_void_p(memory.ctypes.data)
+        return bool(self.c.fork_blob_use(ctypes.c_void_p(blob), diff, pointer, ctypes.c_long(room), keep))
 
     def shape(self, blob: int) -> Shape:
         dims = (ctypes.c_int * MOST_AXES)()
@@ -90,6 +103,7 @@ class NativeLayer:
         self.own_tops = [top for top, index in zip(self.tops, same, strict=True) if index is None]
         self.blobs: Blobs | None = None
         self.params: list[int] = []
+        self.slots: Slots | None = None
 
     def _wired(self) -> tuple:
         return (
@@ -127,73 +141,69 @@ class NativeLayer:
         for blob, shape in zip(self.bottoms, shapes, strict=True):
             self.library.reshape(blob, shape)
         self.library.check(self.library.c.fork_reshape(*self._wired()))
+        if self.blobs:
+            self._attached().leave()
         return self._shapes()
 
     def _shapes(self) -> list[Shape]:
         return [()] if self.returns_loss else [self.library.shape(top) for top in self.tops]
 
-    def attach(self, bottoms: Sequence[Shape], tops: Sequence[Shape], params: Sequence[Shape], path: str) -> None:
-        self.blobs = Blobs(bottoms, tops, params, path)
+    def rooms(self) -> list[list[int]]:
+        """How many numbers the memory of each bottom, of each top and of each parameter holds."""
+        if self.slots is None:
+            self.slots = Slots(self.library, self.bottoms, self.tops, self.params)
+        return self.slots.rooms()
 
-    def _copy_in(self, blobs: Sequence[int], arrays: Sequence[np.ndarray], diff: bool = False) -> None:
-        for blob, array in zip(blobs, arrays, strict=True):
-            self.library.array(blob, diff)[...] = array.ravel()
+    def attach(self, layout: Layout, path: str) -> None:
+        assert self.slots
+        self.blobs = self.slots.attach(layout, path)
 
-    def _copy_out(self, blobs: Sequence[int], arrays: Sequence[np.ndarray], diff: bool = False) -> None:
-        for blob, array in zip(blobs, arrays, strict=True):
-            array.ravel()[...] = self.library.array(blob, diff)
-
-    def forward(self, shapes: Sequence[Shape], seed: int, gpu: bool) -> tuple[list[Shape], list[int]]:
-        """The tops' shapes and the parameters that the layer has changed. The values are in the arena, those of the
-        tops if it has these shapes."""
-        blobs = self._attached()
+    def forward(self, shapes: Sequence[Shape], seed: int, gpu: bool) -> list[Shape]:
+        """The tops' shapes. The values are in the arena, those of the tops if it has these shapes, and those of the
+        parameters, which the layer may change."""
+        slots = self._attached()
         for blob, shape in zip(self.bottoms, shapes, strict=True):
             self.library.reshape(blob, shape)
-        self._copy_in(self.bottoms, blobs.bottoms)
-        self._copy_in(self.params, blobs.params)
+        slots.enter()
         self.library.check(self.library.c.fork_reshape(*self._wired()))
         for bottom in self.bottoms:  # not in backward: HingeLoss keeps there what its forward computes
             self.library.array(bottom, diff=True)[...] = 0
         self.library.check(self.library.c.fork_seed(ctypes.c_uint(seed)))
         self.library.check(self.library.c.fork_forward(*self._wired(), self.phase, gpu))
-        changed = []
-        for i, (param, array) in enumerate(zip(self.params, blobs.params, strict=True)):
-            values = self.library.array(param)
-            if not np.array_equal(values.view(np.uint32), array.ravel().view(np.uint32)):  # bits: NaN equals itself
-                array.ravel()[...] = values
-                changed.append(i)
+        slots.write(slots.params)
         made = self._shapes()
-        if made == [array.shape for array in blobs.tops]:
+        if self.blobs and made == [array.shape for array in self.blobs.tops]:
             self.fetch()
-        return made, changed
+        slots.leave()
+        return made
 
     def fetch(self) -> None:
+        slots = self._attached()
         if self.returns_loss:
-            self._attached().tops[0][...] = self.library.c.fork_loss()
-        else:
-            self._copy_out(self.tops, self._attached().tops)
+            assert self.blobs
+            self.blobs.tops[0][...] = self.library.c.fork_loss()
+        slots.write(slots.tops)
 
     def backward(self, down: Sequence[bool], gpu: bool) -> None:
         """Gradients of bottoms and parameters into the arena, from those of the tops there."""
-        blobs = self._attached()
+        slots = self._attached()
+        slots.enter_backward()
         for param in self.params:
             self.library.array(param, diff=True)[...] = 0
-        self._copy_in(self.params, blobs.params)
-        if not self.returns_loss:
-            self._copy_in(self.tops, blobs.top_diffs, diff=True)
         o, bottoms, nb, tops, nt = self._wired()
         flags = bytes(map(int, down))
         self.library.check(self.library.c.fork_backward(o, tops, nt, flags, bottoms, nb, self.phase, gpu))
-        self._copy_out(self.bottoms, blobs.bottom_diffs, diff=True)
-        self._copy_out(self.params, blobs.param_diffs, diff=True)
+        slots.write((*slots.bottom_diffs, *slots.param_diffs))
+        slots.leave()
         if self.returns_loss:  # the code knows no loss weight
-            for array in (*blobs.bottom_diffs, *blobs.param_diffs):
-                array *= blobs.top_diffs[0]
+            assert self.blobs
+            for array in (*self.blobs.bottom_diffs, *self.blobs.param_diffs):
+                array *= self.blobs.top_diffs[0]
 
-    def _attached(self) -> Blobs:
-        if self.blobs is None:
+    def _attached(self) -> Slots:
+        if self.slots is None or self.blobs is None:
             raise Failed("the layer has no memory yet")
-        return self.blobs
+        return self.slots
 
     def delete(self) -> None:
         c = self.library.c

@@ -1,6 +1,7 @@
 // The functions by which a fork's layers are called, for all generations of Caffe: what a class lacks is decided by
 // what compiles. Every function returns -1 after an error, whose text fork_error gives.
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -166,6 +167,37 @@ Blobs blobs(void** pointers, int count) {
   return result;
 }
 
+// The memory of a blob's numbers, or its gradients. A class that does not say it takes no memory of others.
+
+template <typename T>
+auto room_of(T* blob, int) -> decltype(blob->data()->size(), long()) {
+  return blob->data() ? blob->data()->size() / sizeof(float) : 0;
+}
+template <typename T>
+long room_of(T* blob, long) { return blob->count(); }
+
+template <typename T>
+auto is_shared(T* blob, bool diff, int) -> decltype(blob->diff().use_count(), bool()) {
+  return (diff ? blob->diff() : blob->data()).use_count() > 1;
+}
+template <typename T>
+bool is_shared(T*, bool, long) { return false; }
+
+template <typename T>
+auto use(T* blob, bool diff, void* memory, size_t size, bool keep, int)
+    -> decltype(blob->diff()->set_cpu_data(memory), blob->diff()->size(), bool()) {
+  auto& own = diff ? blob->diff() : blob->data();
+  if (!own || own->size() != size) return false;
+  if (keep) {
+    const void* before = own->cpu_data();
+    if (before != memory) std::memcpy(memory, before, size);
+  }
+  own->set_cpu_data(memory);
+  return true;
+}
+template <typename T>
+bool use(T*, bool, void*, size_t, bool, long) { return false; }
+
 struct OnGpu {  // the mode in which a layer's kernels are called
   explicit OnGpu(bool gpu) { Caffe::set_mode(gpu ? Caffe::GPU : Caffe::CPU); }
   ~OnGpu() { Caffe::set_mode(Caffe::CPU); }
@@ -280,4 +312,22 @@ FORK_API float* fork_blob_data(void* blob) {
 FORK_API float* fork_blob_diff(void* blob) {
   B* b = static_cast<B*>(blob);
   return b->count() ? b->mutable_cpu_diff() : nullptr;
+}
+FORK_API long fork_blob_room(void* blob) {
+  long room = 0;
+  guarded([&] { room = room_of(static_cast<B*>(blob), 0); });
+  return room;
+}
+// Whether another blob has the same memory for its numbers, or its gradients.
+FORK_API int fork_blob_shared(void* blob, int diff) {
+  int shared = 0;
+  guarded([&] { shared = is_shared(static_cast<B*>(blob), diff, 0); });
+  return shared;
+}
+// From now on a blob's numbers, or its gradients, are in memory of another, with room for as many as its own. keep: what
+// they were is copied there. Returns whether the class can do that.
+FORK_API int fork_blob_use(void* blob, int diff, float* memory, long room, int keep) {
+  int used = 0;
+  guarded([&] { used = use(static_cast<B*>(blob), diff, memory, room * sizeof(float), keep, 0); });
+  return used;
 }

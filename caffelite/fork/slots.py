@@ -1,0 +1,124 @@
+"""Where the numbers of a layer's blobs are: in the arena that two processes share, or in memory of the fork's own."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from .arena import Arena, Blobs, Layout
+
+
+class BlobMemory(Protocol):
+    """What a fork's library says of a blob: of its numbers, or with ``diff`` of their gradients."""
+
+    def array(self, blob: int, diff: bool = False) -> np.ndarray:
+        """The memory, flat. A later Reshape may move it."""
+        ...
+
+    def address(self, blob: int, diff: bool = False) -> int: ...
+
+    def room(self, blob: int) -> int:
+        """How many numbers the memory holds."""
+        ...
+
+    def shared(self, blob: int, diff: bool) -> bool:
+        """Whether another blob has the same memory."""
+        ...
+
+    def use(self, blob: int, diff: bool, memory: np.ndarray, room: int, keep: bool) -> bool:
+        """Puts the numbers into other memory with room for as many. keep: they are copied there. Returns whether the
+        class of the blob lets it."""
+        ...
+
+
+class Slot(NamedTuple):
+    """The array of a blob in the arena, and for how many numbers there is room."""
+
+    blob: int
+    diff: bool
+    array: np.ndarray
+    room: int
+
+
+class Slots:
+    """Those of one layer. A blob computes in its slot as long as no other blob has its memory; else its numbers are
+    copied."""
+
+    def __init__(self, memory: BlobMemory, bottoms: Sequence[int], tops: Sequence[int], params: Sequence[int]):
+        self.memory = memory
+        self._blobs = bottoms, tops, params
+        self._earlier: list[Arena] = []  # in which blobs still are
+        self._own: list[np.ndarray] = []  # memory of blobs that have left an arena
+        self._arena: Arena | None = None
+        every = {*bottoms, *tops, *params}
+        addresses = {blob: address for blob in every if (address := memory.address(blob))}
+        count = Counter(addresses.values())
+        self._apart = {blob for blob, address in addresses.items() if count[address] > 1}
+
+    def rooms(self) -> list[list[int]]:
+        """How many numbers the memory of each bottom, of each top and of each parameter holds."""
+        return [[self.memory.room(blob) for blob in blobs] for blobs in self._blobs]
+
+    def attach(self, layout: Layout, path: str) -> Blobs:
+        """Makes slots in the arena of this file. The blobs are there from the next ``enter`` on."""
+        if self._arena:
+            self._earlier.append(self._arena)
+        made = Blobs(layout, path)
+        self._arena = made.arena
+
+        def slots(which: int, arrays: Sequence[np.ndarray], diff: bool) -> list[Slot]:
+            rows = zip(self._blobs[which], arrays, layout.rooms[which], strict=False)  # a loss may be no blob
+            return [Slot(blob, diff, array, room) for blob, array, room in rows]
+
+        self.bottoms, self.bottom_diffs = slots(0, made.bottoms, False), slots(0, made.bottom_diffs, True)
+        self.tops, self.top_diffs = slots(1, made.tops, False), slots(1, made.top_diffs, True)
+        self.params, self.param_diffs = slots(2, made.params, False), slots(2, made.param_diffs, True)
+        return made
+
+    def _enter(self, slots: Sequence[Slot], keep: bool) -> None:
+        for blob, diff, array, room in slots:
+            if blob not in self._apart and not self.memory.shared(blob, diff):
+                self.memory.use(blob, diff, array, room, keep)
+
+    def enter(self) -> None:
+        """Before a forward pass: all blobs into the arena, bottoms and parameters with what was written there."""
+        self._enter((*self.bottoms, *self.params), keep=False)
+        self._enter((*self.tops, *self.bottom_diffs, *self.top_diffs, *self.param_diffs), keep=True)
+        self._earlier.clear()
+        self._read((*self.bottoms, *self.params))
+
+    def enter_backward(self) -> None:
+        """Before a backward pass: parameters and the gradients of tops, as they were written."""
+        written = (*self.params, *self.top_diffs)
+        self._enter(written, keep=False)
+        self._read(written)
+
+    def _read(self, slots: Sequence[Slot]) -> None:
+        for blob, diff, array, _ in slots:
+            own = self.memory.array(blob, diff)
+            if (own.ctypes.data, own.size) != (array.ctypes.data, array.size):
+                own[...] = array.ravel()
+
+    def write(self, slots: Sequence[Slot]) -> None:
+        """Sees that what the code has computed is in the arena."""
+        for blob, diff, array, _ in slots:
+            own = self.memory.array(blob, diff)
+            if (own.ctypes.data, own.size) != (array.ctypes.data, array.size):
+                array.ravel()[...] = own
+
+    def leave(self) -> None:
+        """After code has run: gives memory of its own to what is in an arena and is now another blob's as well, which
+        may use it as long as it likes."""
+        if self._arena is None:
+            return
+        arenas = (self._arena, *self._earlier)
+        data = (*self.bottoms, *self.tops, *self.params)
+        diffs = (*self.bottom_diffs, *self.top_diffs, *self.param_diffs)
+        for blob, diff, _, _ in (*data, *diffs):
+            if not self.memory.shared(blob, diff):
+                continue
+            address = self.memory.address(blob, diff)
+            if any(arena.has(address) for arena in arenas):
+                self._own.append(np.empty(self.memory.room(blob), np.float32))
+                self.memory.use(blob, diff, self._own[-1], self._own[-1].size, keep=True)
