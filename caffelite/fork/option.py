@@ -15,6 +15,7 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError
 from ..layers import REGISTRY
+from ..layers.base.feeding import Feeding
 from ..layers.base.layer import Layer
 from ..prototxt import foreign
 from ..prototxt.dialects import modern_type
@@ -43,6 +44,7 @@ class Fork:
         self.schema = schemas.read(self.tree.proto) if self.tree.proto else schemas.bvlc()
         self.text = ForkText(self.schema, self, self.name, mode)
         self._added: list[type[Layer]] = []
+        self._replaced: dict[str, type[Layer]] = {}
 
     @property
     def name(self) -> str:
@@ -95,19 +97,23 @@ class Fork:
         """V1's words by the names of types, in a fork whose types are an enum."""
         return {self.modern_name(word): word for word in self.tree.types} if self.schema.enum else {}
 
-    def register(self, name: str) -> None:
+    def register(self, name: str) -> type[Layer]:
         """Makes a type one of the fork's own code, beside caffelite's of this name if there is one."""
         from .layer import layer_class
 
-        if any(kind.type == name for kind in self._added):
-            return
+        if added := next((kind for kind in self._added if kind.type == name), None):
+            return added
         kind = layer_class(self, name)
-        if known := REGISTRY.get(name):
+        if (known := REGISTRY.get(name)) and issubclass(known, Feeding):
+            self._replaced[name] = known  # how nets are fed is asked of a type
+            REGISTRY.add(name, kind)
+        elif known:
             kind.differentiable, kind.constant_bottoms = known.differentiable, known.constant_bottoms
             REGISTRY.add_variant(name, lambda spec: spec.HasField("fork"), kind, first=True)
         else:
             REGISTRY.add(name, kind)
         self._added.append(kind)
+        return kind
 
     @contextmanager
     def reading(self, mode: str) -> Iterator[None]:
@@ -128,7 +134,10 @@ class Fork:
             REGISTRY.remove_variant(kind)
             if REGISTRY.get(kind.type) is kind:
                 REGISTRY.remove(kind.type)
+        for name, kind in self._replaced.items():
+            REGISTRY.add(name, kind)
         self._added.clear()
+        self._replaced.clear()
 
 
 def use(path: str | os.PathLike[str] | None = None, mode: str | None = None) -> None:

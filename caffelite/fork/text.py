@@ -9,8 +9,10 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator
 from ..layers import REGISTRY
 from ..layers.base.feeding import Feeding
+from ..layers.base.layer import Layer
 from ..prototxt import forks, say_once
 from ..prototxt.dialects import CONVERTED, V1_FIELDS, V1_PARAM
+from . import history
 from .convert import Leftover, convert, repeated
 from .data import ForkData, batch_size
 from .schema import LAYER, NET, V1_LAYER, Schema
@@ -35,7 +37,7 @@ class Types(Protocol):
         """The name of a type by its value in the enum of V1 layers."""
         ...
 
-    def register(self, name: str) -> None:
+    def register(self, name: str) -> type[Layer]:
         """Makes the type one of the fork's own code."""
         ...
 
@@ -82,9 +84,9 @@ class ForkText:
         for place in _layers(message, own):
             mine = [each for each in left if each.path[: len(place.path)] == place.path]
             if self._runs(place, mine):
-                self._give(place, mine, locate)
+                made = self._give(place, mine, locate)
                 # data of a fork's own type is not read, so nothing depends on how it would be transformed
-                rules = () if issubclass(REGISTRY[self._modern(place.joined)], ForkData) else RULES
+                rules = () if issubclass(made, ForkData) else RULES
                 kept = [each for each in mine if each.path[len(place.path)] in rules]
                 left = [each for each in left if each not in mine or each in kept]
             else:
@@ -106,7 +108,8 @@ class ForkText:
         elif known.__module__ == "caffelite.fork.layer":  # of a net that was read before
             return True
         elif issubclass(known, Feeding):
-            return False
+            # data of another fork may have the name of a type that is not BVLC's
+            return kind not in history.types() and not all(map(self._harmless, left))
         depth = len(place.path)
         if any(each.path[depth] not in RULES and not self._harmless(each) for each in left):
             return True
@@ -123,8 +126,8 @@ class ForkText:
         name = _type(layer)
         return self._types.modern_name(name) if layer.DESCRIPTOR.name == V1_LAYER else name
 
-    def _give(self, place: LayerPlace, left: list[Leftover], locate: Locator) -> None:
-        """Makes a layer one that the fork runs."""
+    def _give(self, place: LayerPlace, left: list[Leftover], locate: Locator) -> type[Layer]:
+        """Makes a layer one that the fork runs, and returns its class."""
         name = _type(place.joined)
         v1 = self._schema.enum
         message = self._schema.message_class(LAYER)()
@@ -139,9 +142,10 @@ class ForkText:
         place.own.fork.CopyFrom(pb.ForkLayer(message=message.SerializeToString(), type=source, v1=v1))
         if place.own.DESCRIPTOR.name == LAYER:
             place.own.type = kind
-        self._types.register(kind)
-        if issubclass(REGISTRY[kind], Feeding) and not place.own.data_param.batch_size:
+        made = self._types.register(kind)
+        if issubclass(made, Feeding) and not place.own.data_param.batch_size:
             place.own.data_param.batch_size = batch_size(message)
+        return made
 
     def fork_layer(self, layer: pb.LayerParameter) -> Message:
         """A layer as the fork's schema has it, without blobs; what only caffelite knows is left out."""

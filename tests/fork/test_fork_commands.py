@@ -19,6 +19,7 @@ from caffelite.cli import caffelite
 from caffelite.errors import CaffeliteError
 from caffelite.fork import build, option
 from caffelite.fork.worker import Server
+from caffelite.layers import REGISTRY
 from caffelite.runs import control, registry, reproduce
 from caffelite.runs.limits import Bounds, refuse_command
 from caffelite.weights import read_model
@@ -175,6 +176,25 @@ def test_a_net_is_compared_with_the_forks_own_net_and_solver(folder, whole_fork)
 
 
 @pytest.mark.slow
+def test_sgd_is_compared_where_no_registry_is_caffes(folder, whole_fork):
+    """Its class in a header of its own; another solver is an error, never SGD in its place."""
+    header, source = whole_fork / "include/caffe/solver.hpp", whole_fork / "src/caffe/solver.cpp"
+    text = header.read_text()
+    start, end = text.index("template <typename Dtype>\nclass SGDSolver"), text.index("}  // namespace caffe")
+    header.write_text(text[:start] + text[end:])
+    own = f'#pragma once\n#include "caffe/solver.hpp"\nnamespace caffe {{\n{text[start:]}'
+    (whole_fork / "include/caffe/sgd_solvers.hpp").write_text(own)
+    source.write_text(source.read_text().replace("caffe/solver.hpp", "caffe/sgd_solvers.hpp"))
+    (folder / "net.prototxt").write_text(MIXED)
+    words = ("fork", whole_fork, "--compare", "--model=net.prototxt", "--solver=solver.prototxt", "--iterations=2")
+    (folder / "solver.prototxt").write_text(f'{SOLVER} type: "SGD"')
+    params = json.loads(call(*words, "--json"))["training"]["params"]
+    assert params and all(one["of_change"] < 1e-5 for one in params)
+    (folder / "solver.prototxt").write_text(f'{SOLVER} type: "Adam"')
+    assert "the fork makes the solver Adam neither by GetSolver" in call(*words, status=2)
+
+
+@pytest.mark.slow
 def test_a_net_that_the_forks_own_cannot_run_is_an_error(folder, whole_fork):
     (folder / "net.prototxt").write_text(MIXED.replace("AbsVal", "TanH"))
     words = ("fork", whole_fork, "--compare", "--model=net.prototxt")
@@ -262,6 +282,24 @@ def test_data_that_a_fork_reads_leaves_the_rest_checkable(folder):
     assert "5×1×4×4" in text.replace(" x ", "×").replace("x", "×")
     said = call("train", "--solver=solver.prototxt", f"--fork={fork}", "--record=none", status=2)
     assert "data layer of Caffe's or a Python layer" in said and "-shape data=3x224x224 -shape label" in said
+
+
+CPM_DATA = """message LayerParameter { optional CPMDataParameter cpmdata_param = 901; }
+message CPMDataParameter { optional uint32 batch_size = 1; }"""
+
+
+def test_a_fork_may_have_other_data_by_the_name_of_a_family(folder):
+    """Fields that caffelite's type lacks are then no mistakes; nor is it another type afterwards."""
+    fork = make(folder / "own", CPM_DATA, types=("CPMData",))
+    net = FED.replace("OwnData", "CPMData").replace("own_param", "cpmdata_param").replace("ignore_label: 255", "")
+    (folder / "net.prototxt").write_text(net)
+    said = call("check", "net.prototxt", f"--fork={fork}")
+    assert "CPMData reads data by code of the fork" in said and "no mistakes" in said
+    option.leave()
+    assert REGISTRY["CPMData"].__module__.startswith("caffelite.families.")
+    known = net.replace("cpmdata_param {", 'data_param { source: "none"')
+    (folder / "net.prototxt").write_text(known)
+    assert "by code of the fork" not in call("check", "net.prototxt", f"--fork={fork}", status=1)
 
 
 @pytest.mark.parametrize(

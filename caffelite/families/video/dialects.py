@@ -16,11 +16,12 @@ FIELDS = {
 }
 # Fields that only clips have, which VideoFrames does not
 CLIPS = ("sampling_rate", "use_image", "use_temporal_jitter")
+VOLUMES = frozenset(("NdConvolution", "NdPooling"))  # read frames along an axis of their own
 MOVED = ("source", "batch_size", "shuffle", "new_height", "new_width", "root_folder", "new_length", *CLIPS)
 
 
 def _video(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
-    """A file or a list: of SSD's fork, of C3D or of yjxiong/caffe."""
+    """A file or a list: of SSD's fork, of C3D, of video-caffe or of yjxiong/caffe."""
     changes, p = unchanged(), layer.video_data_param
     if layer.type == "VideoData" and p.video_type == p.LOCAL_SOURCE:
         changes.dialects.append("video_type: LOCAL_SOURCE")
@@ -29,7 +30,8 @@ def _video(layer: pb.LayerParameter, types: frozenset[str]) -> Changes:
         changes.moves["video_data_param", "source"] = "video_data_param", "video_file"
     if layer.type == "VideoData" and p.source:
         changes.dialects.append("VideoData with a source")
-        layer.type = "VideoClips" if any(p.HasField(name) for name in CLIPS) else "VideoFrames"
+        clips = types & VOLUMES or any(p.HasField(name) for name in CLIPS)
+        layer.type = "VideoClips" if clips else "VideoFrames"
     if layer.type == "VideoClips" and layer.HasField("image_data_param"):
         _clips(layer, changes)
     return changes

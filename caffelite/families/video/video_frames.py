@@ -319,8 +319,9 @@ class VideoClips(Feed):
     """Clips of videos, folders of images or files, from a list of lines "VIDEO START LABEL": data (N, 3, L, H, W) and
     labels (N); N = batch_size, L = new_length.
 
-    A VideoData layer with a source and sampling_rate, use_image or use_temporal_jitter is such a layer. Source:
-    facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp.
+    A VideoData layer with a source and sampling_rate, use_image or use_temporal_jitter is such a layer, and one in a
+    net with NdConvolution or NdPooling, as of video-caffe. Source: facebookarchive/C3D C3D-v1.1
+    src/caffe/layers/video_data_layer.cpp.
     """
 
     field = "video_data_param"

@@ -3,8 +3,10 @@
 
 #include "caffe/net.hpp"
 #include "caffe/solver.hpp"
-#if __has_include("caffe/solver_factory.hpp")
+#if __has_include("caffe/sgd_solvers.hpp")
 #include "caffe/sgd_solvers.hpp"
+#endif
+#if __has_include("caffe/solver_factory.hpp")
 #include "caffe/solver_factory.hpp"
 #define FORK_SOLVERS
 #endif
@@ -16,8 +18,17 @@ struct Solved {  // chosen where no GetSolver takes the message itself
   const SolverParameter& param;
 };
 #ifndef FORK_SOLVERS
+template <typename P>
+auto named(const P& param, int) -> decltype(std::string(param.type())) { return param.type(); }
+template <typename P>
+std::string named(const P&, long) { return ""; }
+
 template <typename Dtype>
-Solver<Dtype>* GetSolver(const Solved& solved) { return new SGDSolver<Dtype>(solved.param); }
+Solver<Dtype>* GetSolver(const Solved& solved) {
+  const std::string type = named(solved.param, 0);
+  if (type.empty() || type == "SGD") return new SGDSolver<Dtype>(solved.param);
+  throw std::runtime_error("the fork makes the solver " + type + " neither by GetSolver nor by a SolverRegistry");
+}
 #endif
 
 }  // namespace caffe

@@ -22,3 +22,15 @@ def test_clips_of_c3d():
         'layer { type: "VideoData" video_data_param { source: "s" sampling_rate: 2 } }',
         'layer { type: "VideoClips" video_data_param { source: "s" sampling_rate: 2 } }',
     )
+
+
+def test_clips_of_video_caffe():
+    """Nets whose convolutions have an axis of frames."""
+    expect(
+        """layer { type: "VideoData" top: "data" top: "label" video_data_param { source: "s" new_length: 16 } }
+        layer { type: "NdConvolution" bottom: "data" top: "y" convolution_param {
+            kernel_shape { dim: 3 dim: 3 dim: 3 } } }""",
+        """layer { type: "VideoClips" top: "data" top: "label" video_data_param { source: "s" new_length: 16 } }
+        layer { type: "Convolution" bottom: "data" top: "y" convolution_param {
+            kernel_size: 3 kernel_size: 3 kernel_size: 3 } }""",
+    )
