@@ -4,15 +4,18 @@
     python tools/check_forks.py FOLDER... --json FILE    the states of all nets as JSON too
     python tools/check_forks.py FOLDER... --apart BVLC   nets that are BVLC's, by their text or their folder's and
                                                          own name, do not count
+    python tools/check_forks.py FOLDER... --sample N     at most N nets of a folder, drawn by its name and --seed
 
-FOLDER is a copy of a repository that has a caffe.proto of its own. Nets and their states are those of check_nets.py;
-templates and pieces do not count. With -fork the types of a fork are compiled, which takes minutes where it has many.
+FOLDER is a copy of a repository; one that has no sources of a fork, neither a caffe.proto nor layers, counts alike
+without and with -fork. Nets and their states are those of check_nets.py; templates and pieces do not count. With -fork
+the types of a fork are compiled, which takes minutes where it has many.
 A repository without a net of its own is left out of the mean share, which weighs all others alike.
 """
 
 import argparse
 import json
 import os
+import random
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +27,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import check_nets  # noqa: E402
 
-from caffelite.fork import option as forks  # noqa: E402
+from caffelite.errors import CaffeliteError  # noqa: E402
+from caffelite.fork import option as forks, tree  # noqa: E402
 
 GOOD = ("builds", "needs Python", "needs shapes")
 
@@ -45,6 +49,21 @@ class Apart:
 def own(folder: str, apart: Apart) -> list[tuple[str, int]]:
     """The distinct nets of a folder, without those of others."""
     return [net for net in check_nets.distinct([folder]) if not apart.has(Path(net[0]))]
+
+
+def drawn(nets: list[tuple[str, int]], most: int | None, seed: str) -> list[tuple[str, int]]:
+    """At most so many nets, chosen by a seed, in their order."""
+    if most is None or len(nets) <= most:
+        return nets
+    return sorted(random.Random(seed).sample(nets, most))
+
+
+def has_sources(folder: str) -> bool:
+    """Whether it is the folder of a fork."""
+    try:
+        return bool(tree.read(folder))
+    except CaffeliteError:
+        return False
 
 
 def outcomes(nets: list[tuple[str, int]], fork: str | None) -> list[check_nets.Outcome]:
@@ -81,14 +100,17 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", metavar="FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the states of all nets")
     parser.add_argument("--apart", metavar="FOLDER", help="nets that do not count, as those of BVLC's Caffe")
+    parser.add_argument("--sample", type=int, metavar="N", help="at most so many nets of a folder")
+    parser.add_argument("--seed", type=int, default=0, help="by which they are drawn")
     options = parser.parse_args()
     if missing := [folder for folder in options.folders if not os.path.isdir(folder)]:
         parser.error(f"there is no folder {missing[0]}")
     apart = Apart(options.apart)
     counts, every = {}, {}
     for folder in options.folders:
-        nets = own(folder, apart)
-        without, with_fork = (finished(outcomes(nets, fork)) for fork in (None, folder))
+        nets = drawn(own(folder, apart), options.sample, f"{Path(folder).name} {options.seed}")
+        without = finished(outcomes(nets, None))
+        with_fork = finished(outcomes(nets, folder)) if has_sources(folder) else without
         judged = {one.path for one in with_fork}
         without = [one for one in without if one.path in judged]
         counts[Path(folder).name] = len(with_fork), passed(without), passed(with_fork)

@@ -33,11 +33,12 @@ sys.path[:0] = [str(ROOT)]
 from caffelite import caffelite_pb2 as pb, inputs  # noqa: E402
 from caffelite.errors import CaffeliteError, Mistakes  # noqa: E402
 from caffelite.fork import option as forks  # noqa: E402
-from caffelite.inspection import nets  # noqa: E402
+from caffelite.inspection import check, nets  # noqa: E402
 from caffelite.prototxt.textformat import Reader  # noqa: E402
 from caffelite.user_modules import NotImported, forbidden  # noqa: E402
 
 ENDINGS = (".prototxt", ".prototext", ".pbtxt", ".pt", ".prototxt.txt")
+UNSHAPED = "is not known without its data"
 PHASES = {pb.TRAIN: "TRAIN", pb.TEST: "TEST"}
 
 
@@ -140,7 +141,11 @@ def built(path: str, stages: tuple[str, ...]) -> tuple[pb.NetParameter | None, l
             try:
                 subject.graph(phase)
             except CaffeliteError as error:
-                errors += each(error)
+                wrong = each(error)
+                if not has_mistakes(path, phase, stages):
+                    unclear = CaffeliteError(f"the shape of a label {UNSHAPED}")
+                    wrong = [one for one in wrong if noted(one)] or [unclear]
+                errors += wrong
     except CaffeliteError as error:
         errors += each(error)
     except Exception as error:  # the purpose of this tool is to find them
@@ -148,9 +153,19 @@ def built(path: str, stages: tuple[str, ...]) -> tuple[pb.NetParameter | None, l
     return message, errors
 
 
+def has_mistakes(path: str, phase: int, stages: tuple[str, ...]) -> bool:
+    """Whether a phase has a mistake for ``caffelite check``, to which a label that no guess fits is a note."""
+    return any(finding.kind == "mistake" for finding in check.check(path, phases=[phase], stages=stages))
+
+
+def noted(error: CaffeliteError) -> bool:
+    """Whether an error counts apart from mistakes."""
+    return isinstance(error, NotImported) or unshaped(error)
+
+
 def unshaped(error: CaffeliteError) -> bool:
     """Whether it is only that no guess tells the shape of data, a note of ``caffelite check``."""
-    return error.what.endswith("is not known without its data")
+    return error.what.endswith(UNSHAPED)
 
 
 @forbidden()

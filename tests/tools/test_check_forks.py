@@ -34,3 +34,17 @@ def test_a_fork_without_nets_is_left_out_of_the_mean(tool):
     *_, sums, mean = tool.rows({"one": (4, 1, 2), "none": (0, 0, 0), "two": (1, 1, 1)})
     assert sums.split() == "5 2 40 % 3 60 % all".split()
     assert mean == "mean share of 2 forks: 62 % without, 75 % with"
+
+
+def test_a_sample_is_of_the_seed_and_in_order(tool):
+    nets = [(f"{i:02}.prototxt", 1) for i in range(20)]
+    one = tool.drawn(nets, 5, "fork 1")
+    assert one == tool.drawn(nets, 5, "fork 1") == sorted(one) and len(set(one)) == 5
+    assert one != tool.drawn(nets, 5, "fork 2")
+    assert tool.drawn(nets, 20, "fork 1") == tool.drawn(nets, None, "fork 1") == nets
+
+
+def test_a_folder_without_sources_of_a_fork_has_none(tool, tmp_path):
+    assert not tool.has_sources(str(tmp_path))
+    (tmp_path / "own_layer.cpp").write_text("REGISTER_LAYER_CLASS(Own);")
+    assert tool.has_sources(str(tmp_path))

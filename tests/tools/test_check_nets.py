@@ -65,6 +65,11 @@ def test_templates_and_pieces_are_no_nets(tool, text, found):
             'layer { name: "r" type: "Reshape" bottom: "c" top: "r" reshape_param { shape { dim: 2 dim: 1009 } } }',
             "needs shapes",
         ),
+        (
+            'layer { name: "d" type: "Data" top: "x" top: "label" data_param { source: "none" batch_size: 2 } }\n'
+            'layer { name: "s" type: "Slice" bottom: "label" top: "a" top: "b" slice_param { slice_point: 3 } }',
+            "needs shapes",
+        ),
     ],
 )
 def test_state_of_a_net(tool, tmp_path, monkeypatch, text, state):
