@@ -1,7 +1,7 @@
 """Where the numbers of a layer's blobs are: in the arena that two processes share, or in memory of the fork's own."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +18,10 @@ class BlobMemory(Protocol):
 
     def address(self, blob: int, diff: bool = False) -> int: ...
 
+    def at(self, blob: int, diff: bool, address: int, count: int) -> bool:
+        """Whether the numbers are so many and at this address. The memory of a GPU is copied first."""
+        ...
+
     def room(self, blob: int) -> int:
         """How many numbers the memory holds."""
         ...
@@ -26,18 +30,19 @@ class BlobMemory(Protocol):
         """Whether another blob has the same memory."""
         ...
 
-    def use(self, blob: int, diff: bool, memory: np.ndarray, room: int, keep: bool) -> bool:
-        """Puts the numbers into other memory with room for as many. keep: they are copied there. Returns whether the
+    def use(self, blob: int, diff: bool, address: int, room: int, keep: bool) -> bool:
+        """Puts the numbers into other memory, with room for as many. keep: they are copied there. Returns whether the
         class of the blob lets it."""
         ...
 
 
 class Slot(NamedTuple):
-    """The array of a blob in the arena, and for how many numbers there is room."""
+    """The array of a blob in the arena, where that is, and for how many numbers there is room."""
 
     blob: int
     diff: bool
     array: np.ndarray
+    address: int
     room: int
 
 
@@ -69,7 +74,7 @@ class Slots:
 
         def slots(which: int, arrays: Sequence[np.ndarray], diff: bool) -> list[Slot]:
             rows = zip(self._blobs[which], arrays, layout.rooms[which], strict=False)  # a loss may be no blob
-            return [Slot(blob, diff, array, room) for blob, array, room in rows]
+            return [Slot(blob, diff, array, array.ctypes.data, room) for blob, array, room in rows]
 
         self.bottoms, self.bottom_diffs = slots(0, made.bottoms, False), slots(0, made.bottom_diffs, True)
         self.tops, self.top_diffs = slots(1, made.tops, False), slots(1, made.top_diffs, True)
@@ -77,9 +82,9 @@ class Slots:
         return made
 
     def _enter(self, slots: Sequence[Slot], keep: bool) -> None:
-        for blob, diff, array, room in slots:
+        for blob, diff, _, address, room in slots:
             if blob not in self._apart and not self.memory.shared(blob, diff):
-                self.memory.use(blob, diff, array, room, keep)
+                self.memory.use(blob, diff, address, room, keep)
 
     def enter(self) -> None:
         """Before a forward pass: all blobs into the arena, bottoms and parameters with what was written there."""
@@ -94,18 +99,26 @@ class Slots:
         self._enter(written, keep=False)
         self._read(written)
 
+    def _elsewhere(self, slots: Sequence[Slot]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The array in the arena and the memory of each blob that is not there."""
+        for blob, diff, array, address, _ in slots:
+            if not self.memory.at(blob, diff, address, array.size):
+                yield array, self.memory.array(blob, diff)
+
     def _read(self, slots: Sequence[Slot]) -> None:
-        for blob, diff, array, _ in slots:
-            own = self.memory.array(blob, diff)
-            if (own.ctypes.data, own.size) != (array.ctypes.data, array.size):
-                own[...] = array.ravel()
+        for array, own in self._elsewhere(slots):
+            own[...] = array.ravel()
 
     def write(self, slots: Sequence[Slot]) -> None:
         """Sees that what the code has computed is in the arena."""
-        for blob, diff, array, _ in slots:
-            own = self.memory.array(blob, diff)
-            if (own.ctypes.data, own.size) != (array.ctypes.data, array.size):
-                array.ravel()[...] = own
+        for array, own in self._elsewhere(slots):
+            array.ravel()[...] = own
+
+    def clear(self, slots: Sequence[Slot]) -> None:
+        """Sets the numbers of blobs to 0."""
+        for blob, diff, array, address, _ in slots:
+            here = self.memory.at(blob, diff, address, array.size)  # first: it may copy what a GPU has
+            (array if here else self.memory.array(blob, diff))[...] = 0
 
     def leave(self) -> None:
         """After code has run: gives memory of its own to what is in an arena and is now another blob's as well, which
@@ -115,10 +128,11 @@ class Slots:
         arenas = (self._arena, *self._earlier)
         data = (*self.bottoms, *self.tops, *self.params)
         diffs = (*self.bottom_diffs, *self.top_diffs, *self.param_diffs)
-        for blob, diff, _, _ in (*data, *diffs):
+        for blob, diff, *_ in (*data, *diffs):
             if not self.memory.shared(blob, diff):
                 continue
             address = self.memory.address(blob, diff)
             if any(arena.has(address) for arena in arenas):
-                self._own.append(np.empty(self.memory.room(blob), np.float32))
-                self.memory.use(blob, diff, self._own[-1], self._own[-1].size, keep=True)
+                own = np.empty(self.memory.room(blob), np.float32)
+                self._own.append(own)
+                self.memory.use(blob, diff, own.ctypes.data, own.size, keep=True)

@@ -59,9 +59,12 @@ class Library:
     def shared(self, blob: int, diff: bool) -> bool:
         return bool(self.c.fork_blob_shared(ctypes.c_void_p(blob), diff))
 
-    def use(self, blob: int, diff: bool, memory: np.ndarray, room: int, keep: bool) -> bool:
-        pointer = ctypes.c_void_p(memory.ctypes.data)
+    def use(self, blob: int, diff: bool, address: int, room: int, keep: bool) -> bool:
+        pointer = ctypes.c_void_p(address)
         return bool(self.c.fork_blob_use(ctypes.c_void_p(blob), diff, pointer, ctypes.c_long(room), keep))
+
+    def at(self, blob: int, diff: bool, address: int, count: int) -> bool:
+        return self.c.fork_blob_count(ctypes.c_void_p(blob)) == count and self.address(blob, diff) == address
 
     def shape(self, blob: int) -> Shape:
         dims = (ctypes.c_int * MOST_AXES)()
@@ -166,8 +169,7 @@ class NativeLayer:
             self.library.reshape(blob, shape)
         slots.enter()
         self.library.check(self.library.c.fork_reshape(*self._wired()))
-        for bottom in self.bottoms:  # not in backward: HingeLoss keeps there what its forward computes
-            self.library.array(bottom, diff=True)[...] = 0
+        slots.clear(slots.bottom_diffs)  # not in backward: HingeLoss keeps there what its forward computes
         self.library.check(self.library.c.fork_seed(ctypes.c_uint(seed)))
         self.library.check(self.library.c.fork_forward(*self._wired(), self.phase, gpu))
         slots.write(slots.params)
@@ -187,9 +189,8 @@ class NativeLayer:
     def backward(self, down: Sequence[bool], gpu: bool) -> None:
         """Gradients of bottoms and parameters into the arena, from those of the tops there."""
         slots = self._attached()
+        slots.clear(slots.param_diffs)  # first: Parameter's is the gradient of its top
         slots.enter_backward()
-        for param in self.params:
-            self.library.array(param, diff=True)[...] = 0
         o, bottoms, nb, tops, nt = self._wired()
         flags = bytes(map(int, down))
         self.library.check(self.library.c.fork_backward(o, tops, nt, flags, bottoms, nb, self.phase, gpu))

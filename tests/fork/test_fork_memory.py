@@ -50,6 +50,7 @@ ROWS = {
     "Twice": (lambda x: 2 * x, lambda x: np.full_like(x, 6)),
     "View": (lambda x: x, lambda x: np.full_like(x, 3)),
     "Recall": (lambda x: x, lambda x: 3 * x),
+    "Held": (lambda x: np.concatenate([[5], x.ravel()[1:]]).astype(np.float32).reshape(x.shape), lambda x: 3 + 0 * x),
     "Positive": (lambda x: x[x > 0], lambda x: 3.0 * (x > 0)),
 }
 
@@ -84,6 +85,14 @@ def test_parameters_that_forward_changes_come_back(tmp_path):
         passes(net, x)
         assert net.params["own"][0].data == [count]
         assert net.params["own"][0].diff == [7 * count]  # they add up
+
+
+def test_a_top_that_is_the_parameter_gives_it_its_gradient(tmp_path):
+    net = opened(tmp_path, "Learned")
+    net.params["own"][0].data[...] = [1, 2, 3, 4]
+    y, _ = passes(net, inputs()[0], dy=[5, 6, 7, 8])
+    np.testing.assert_array_equal(y, [1, 2, 3, 4])
+    np.testing.assert_array_equal(net.params["own"][0].diff, [5, 6, 7, 8])
 
 
 class InThisProcess:

@@ -73,6 +73,32 @@ METHOD(Once, Reshape) {}
 METHOD(Once, Forward_cpu) { ++calls_; }
 BACKWARD(Once) {}
 
+LAYER(Held);  // y = x but for the first number, which is in a blob that had the first top's memory
+METHOD(Held, LayerSetUp) {
+  top[0]->ReshapeLike(*bottom[0]);
+  cache_.ReshapeLike(*bottom[0]);
+  cache_.mutable_cpu_data()[0] = 5;
+  top[0]->ShareData(cache_);
+}
+METHOD(Held, Reshape) { top[0]->ReshapeLike(*bottom[0]); }
+METHOD(Held, Forward_cpu) {
+  for (int i = 0; i < top[0]->count(); ++i)
+    top[0]->mutable_cpu_data()[i] = i ? bottom[0]->cpu_data()[i] : cache_.cpu_data()[0];
+}
+BACKWARD(Held) { caffe_copy(top[0]->count(), top[0]->cpu_diff(), bottom[0]->mutable_cpu_diff()); }
+
+LAYER(Learned);  // the top is the parameter, as in Caffe's Parameter
+METHOD(Learned, LayerSetUp) {
+  this->blobs_.assign(1, shared_ptr<Blob<Dtype> >(new Blob<Dtype>(vector<int>(1, 4))));
+  top[0]->Reshape(vector<int>(1, 4));
+}
+METHOD(Learned, Reshape) {
+  top[0]->ShareData(*this->blobs_[0]);
+  top[0]->ShareDiff(*this->blobs_[0]);
+}
+METHOD(Learned, Forward_cpu) {}
+BACKWARD(Learned) {}
+
 // The positive numbers of x, as many as there are, and at least one; the parameter counts the passes.
 LAYER(Positive);
 METHOD(Positive, LayerSetUp) { this->blobs_.assign(1, shared_ptr<Blob<Dtype> >(new Blob<Dtype>(vector<int>(1, 1)))); }
@@ -104,6 +130,10 @@ INSTANTIATE_CLASS(RecallLayer);
 REGISTER_LAYER_CLASS(Recall);
 INSTANTIATE_CLASS(OnceLayer);
 REGISTER_LAYER_CLASS(Once);
+INSTANTIATE_CLASS(LearnedLayer);
+REGISTER_LAYER_CLASS(Learned);
+INSTANTIATE_CLASS(HeldLayer);
+REGISTER_LAYER_CLASS(Held);
 INSTANTIATE_CLASS(PositiveLayer);
 REGISTER_LAYER_CLASS(Positive);
 
