@@ -78,6 +78,12 @@ def test_a_top_that_setup_alone_makes_stays(tmp_path):
         np.testing.assert_array_equal(passes(net, x)[0].ravel(), np.arange(12))
 
 
+def test_a_top_that_setup_alone_ties_to_the_bottom_stays_tied(tmp_path):
+    net = opened(tmp_path, "Alias")
+    for x in inputs()[:2]:
+        np.testing.assert_array_equal(passes(net, x)[0], x)
+
+
 def test_parameters_that_forward_changes_come_back(tmp_path):
     """Also in passes after which the top has another shape."""
     net = opened(tmp_path, "Positive")

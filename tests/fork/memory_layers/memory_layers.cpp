@@ -99,6 +99,15 @@ METHOD(Learned, Reshape) {
 METHOD(Learned, Forward_cpu) {}
 BACKWARD(Learned) {}
 
+LAYER(Alias);  // the top is the bottom, by a pointer set in SetUp
+METHOD(Alias, LayerSetUp) {
+  top[0]->ReshapeLike(*bottom[0]);
+  top[0]->set_cpu_data(bottom[0]->mutable_cpu_data());
+}
+METHOD(Alias, Reshape) {}
+METHOD(Alias, Forward_cpu) {}
+BACKWARD(Alias) {}
+
 // The positive numbers of x, as many as there are, and at least one; the parameter counts the passes.
 LAYER(Positive);
 METHOD(Positive, LayerSetUp) { this->blobs_.assign(1, shared_ptr<Blob<Dtype> >(new Blob<Dtype>(vector<int>(1, 1)))); }
@@ -132,6 +141,8 @@ INSTANTIATE_CLASS(OnceLayer);
 REGISTER_LAYER_CLASS(Once);
 INSTANTIATE_CLASS(LearnedLayer);
 REGISTER_LAYER_CLASS(Learned);
+INSTANTIATE_CLASS(AliasLayer);
+REGISTER_LAYER_CLASS(Alias);
 INSTANTIATE_CLASS(HeldLayer);
 REGISTER_LAYER_CLASS(Held);
 INSTANTIATE_CLASS(PositiveLayer);
