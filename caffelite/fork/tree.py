@@ -192,7 +192,8 @@ def _skipped(path: Path, root: Path) -> bool:
 def _files(root: Path) -> Iterator[Path]:
     for path in sorted(root.rglob("*")):
         if path.suffix in (".cpp", ".cc", ".cu", ".hpp", ".h", ".cuh") and not _skipped(path, root) and path.is_file():
-            yield path
+            if path.suffix != ".cc" or not path.with_suffix(".cpp").is_file():  # Caffe builds *.cpp: the other is old
+                yield path
 
 
 def _stripped(path: Path) -> str:

@@ -302,3 +302,11 @@ def test_losses_of_early_2014_return_what_others_write(tmp_path, word):
     assert read.generation.returns_loss is (word == "Dtype")
     fork = SimpleNamespace(tree=read, source_name=lambda name: "FAR_LOSS")
     assert layer_class(fork, "FarLoss").loss is (word == "Dtype")
+
+
+def test_of_two_files_of_one_name_the_cpp_counts(tmp_path):
+    layers = tmp_path / "src/caffe/layers"
+    layers.mkdir(parents=True)
+    for name, kind in (("both.cc", "Old"), ("both.cpp", "New"), ("alone.cc", "Alone")):
+        (layers / name).write_text(f"REGISTER_LAYER_CLASS({kind});")
+    assert tree.read(tmp_path).types.keys() == {"New", "Alone"}
