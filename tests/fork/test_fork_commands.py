@@ -63,8 +63,11 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def own_fork(folder):
-    return Path(shutil.copytree(FORK, folder / "small-caffe"))
+def own_fork(folder, tmp_path_factory):
+    """A copy that a test may change, in one folder for all tests, so that they compile it once."""
+    tree = tmp_path_factory.getbasetemp() / "small-caffe"
+    shutil.rmtree(tree, ignore_errors=True)
+    return Path(shutil.copytree(FORK, tree))
 
 
 @pytest.mark.slow
