@@ -168,6 +168,9 @@ class NetBlob(Blob):
     def after_forward(self, last: int) -> None:
         """Shows the content of the last version that was made in the memory of the last one, so that an array which a
         program keeps stays the blob's."""
+        if self._makers[-1] <= last:
+            self._data_at = len(self._versions) - 1
+            return
         made = max((i for i, maker in enumerate(self._makers) if maker <= last), default=self._data_at)
         shown, content = self._data_of(len(self._versions) - 1), self._data_of(made)
         self._data_at = made

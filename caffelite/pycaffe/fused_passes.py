@@ -19,7 +19,7 @@ from .. import caffelite_pb2 as pb
 from ..layers.base.state import carried, varies, writes
 from ..layers.data import Input
 from ..net.net import Net
-from ..net.nodes import Graph
+from ..net.nodes import Graph, Value
 
 Shapes = dict[str, tuple[int, ...]]  # of the inputs, by name
 PARAMETERS: Any = object()  # in place of a blob's name
@@ -44,7 +44,9 @@ class FusedPasses:
 
     def __init__(self, net: Net, open: Callable[[Shapes, frozenset[str]], Net], run: Callable[[int], None]):
         self._net, self._open, self._run = net, open, run
-        self._always = {*net.graph.inputs, *(value.name for value in net.graph.outputs)}
+        self._inputs = net.graph.inputs
+        self._always = {*self._inputs, *(value.name for value in net.graph.outputs)}
+        self._results: list[tuple[Value, Value]] = []  # what the fused net stores, and where the program sees it
         self._fused: Net | None = None
         self._stored: frozenset[str] = frozenset()  # blobs of the fused net besides the outputs
         self._shapes: Shapes = {}  # of the fused net's inputs
@@ -73,7 +75,7 @@ class FusedPasses:
         plan is to run instead: the program uses many blobs or parameters, or the inputs have other shapes than at the
         pass before."""
         wanted = self._wanted(names)
-        shapes = {name: tuple(self._net.data[value].shape) for name, value in self._net.graph.inputs.items()}
+        shapes = {name: tuple(self._net.data[value].shape) for name, value in self._inputs.items()}
         if PARAMETERS in wanted:
             self.parameters_change()
         if PARAMETERS in wanted or len(wanted) > MOST_BLOBS or not self._ready(shapes, wanted):
@@ -81,14 +83,13 @@ class FusedPasses:
             return False
         assert self._fused
         net, fused = self._net, self._fused
-        fused.set_inputs(**{name: net.data[value] for name, value in net.graph.inputs.items()})
+        fused.set_inputs(**{name: net.data[value] for name, value in self._inputs.items()})
         fused.clear_loss()
         fused.forward(iteration)
         if fused.inference:
             fused.inference.fixed = True
         fused.check_faults()
-        for name in {*self._stored, *(value.name for value in fused.graph.outputs)}:
-            value, own = fused.graph.values[name], net.graph.values[name]
+        for value, own in self._results:
             np.copyto(net.shown(net.data[own], own), fused.shown(fused.data[value], value))
         self._iteration, self.stale = iteration, True
         return True
@@ -110,6 +111,9 @@ class FusedPasses:
             stored = self._stored.union(wanted)
             stored = stored if len(stored) <= MOST_BLOBS else frozenset(wanted)
             self._fused, self._shapes, self._stored = self._open(shapes, stored), shapes, stored
+            own, fused = self._net.graph.values, self._fused.graph
+            names = {*stored, *(value.name for value in fused.outputs)}
+            self._results = [(fused.values[name], own[name]) for name in names]
         self._next = shapes
         return True
 

@@ -1,5 +1,7 @@
 """Depthwise convolutions by kernels of our own: results against float64, and that threads do not change them."""
 
+import itertools
+
 import engines
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from engines import first, last
 
 from caffelite.devices import Window, algorithms, ops
 from caffelite.devices.cpu.depthwise import DepthwiseConvolution
+from caffelite.devices.cpu.kernels import depthwise
 
 # (N, C, H, W), stride, pad: vectors and a rest, blocks and a rest, rows shorter than a block, borders of all kinds
 SHAPES = [
@@ -120,3 +123,21 @@ def test_the_memory_plan_counts_a_depthwise_workspace(monkeypatch):
     op.forward(x, w, None, y)
     op.backward(x, w, y, dx, dw, None)
     assert dev._workspace.nbytes == algorithms.workspace(shape, shape, window, 40, False, dev.threads, True)
+
+
+@pytest.mark.parametrize("stride, pad", [(1, (1, 1)), (2, (1, 1)), (1, (0, 2)), (2, (2, 0))])
+def test_rows_that_are_copied_apart_give_the_same_bits(rng, stride, pad):
+    """Tasks begin anywhere, also in the middle of an image."""
+    n, h, w, c = 3, 8, 11, 48
+    high, wide = Window((3, 3), (stride, stride), pad).outputs((h, w))
+    x, packed, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((n, h, w, c), (9, c), (c,)))
+    (unused, zeros), table = np.zeros((2, c), np.float32), np.zeros(depthwise.TABLE, np.int64)
+    what = x, packed, bias, np.float32(0.1)
+    how = np.array(pad), stride, unused, table, zeros
+    y, other = np.full((n, high, wide, c), 7, np.float32), np.full((n, high, wide, c), 8, np.float32)
+    depthwise.convolve_rows(*what, y, *how, 0, n * high)
+    ring = np.full(3 * w * (c + 16), np.nan, np.float32)
+    cuts = [0, 1, high - 1, high + 2, n * high]
+    for first_row, last_row in itertools.pairwise(cuts):
+        depthwise.convolve_padded_rows(*what, other, *how, ring, first_row, last_row)
+    np.testing.assert_array_equal(other, y)

@@ -111,6 +111,16 @@ def test_tops_that_take_the_memory_of_bottoms(dev, divided, monkeypatch):
     assert_near(results, passes(dev, 4, text, fuse=False)[0])
 
 
+def test_depthwise_rows_are_copied_apart(dev, divided, monkeypatch):
+    """As with 512 channels, whose pixels share few sets of a cache."""
+    monkeypatch.setattr(program, "SHARED_SETS", 1 << 20)
+    expected, _ = passes(dev, 3)
+    monkeypatch.setattr(program, "SHARED_SETS", 56)
+    results, _ = passes(dev, 3)
+    for one, other in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(one["last"], other["last"])
+
+
 def test_what_the_calls_alone_read_stays_in_the_workspace(dev, divided, monkeypatch):
     monkeypatch.setattr(program.Program, "_samples_first", lambda self, count: True)
     _, programs = passes(dev, 4)

@@ -14,6 +14,7 @@ from ..inference_ops import Arena, Call, Join, Sum, View
 from .depthwise import DepthwiseConvolution
 from .formula_kernels import FormulaKernels
 from .kernels import program
+from .kernels.taps import SIDE
 from .prepared import ColumnsConvolution, PreparedConvolution
 from .winograd import WinogradConvolution
 
@@ -22,6 +23,7 @@ MULTIPLY_ADDS, NUMBERS, STREAM = 4e10, 2.5e9, 6e10
 LEAST_SECONDS = 1e-4  # of work from which on other threads pay: to wake one takes up to 50 µs
 TASK_SECONDS = 2e-5  # of a task, about: more of them balance threads, less of them cost less
 TASK_OVERHEAD = 1e-6
+SHARED_SETS = 512  # channels of float32, multiples of which are in few sets of a first-level cache
 MOST_TASKS = 4  # of a step, for each thread
 PAGE, LINE = 4096, 64  # bytes
 
@@ -181,10 +183,11 @@ def _convolution(op: PreparedConvolution, call: Call, size: Size) -> list[Step]:
     seconds = _seconds(op) * samples / op.convolution.x[0]
     if isinstance(chosen, DepthwiseConvolution):
         tasks = size.tasks(seconds, samples * high)
-        data = (*(a.ctypes.data for a in (op.packed, op.bias)), _bits(op.slope), chosen.zeros.ctypes.data)
+        ring = SIDE * w * (c + LANES) if c % SHARED_SETS == 0 else 0
+        data = (*(a.ctypes.data for a in (op.packed, op.bias)), _bits(op.slope), chosen.zeros.ctypes.data, ring)
         sizes = *shape[:6], op.packed.shape[1], window.stride[0], *window.pad
         fields = program.fields(program.DEPTHWISE, tasks, images, data, sizes)
-        return [Step(fields, 4 * op.packed.shape[1])]
+        return [Step(fields, 4 * (op.packed.shape[1] + ring))]
     if isinstance(chosen, ColumnsConvolution):
         return [_columns(chosen, images, shape, seconds, size)]
     assert isinstance(chosen, WinogradConvolution)

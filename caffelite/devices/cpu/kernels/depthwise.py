@@ -9,6 +9,7 @@ import numpy as np
 from .parallel import body, launch, loop
 from .settings import kernel
 from .taps import BLOCK, SIDE, block, block_gradient, columns, pixel
+from .vectors import copy
 
 TABLE = SIDE * columns(2) + BLOCK  # addresses that a task needs
 _COLUMNS1, _COLUMNS2 = columns(1), columns(2)
@@ -30,10 +31,56 @@ def _fill_sources(table, image, top, left, wide, outside):
     height, width, size = image.shape[0], image.shape[1], image.shape[2] * image.itemsize
     base = image.ctypes.data
     for i in range(SIDE):
-        row = base + (top + i) * width * size
-        for j in range(wide):
-            inside = 0 <= top + i < height and 0 <= left + j < width
-            table[i * wide + j] = row + (left + j) * size if inside else outside
+        _fill_source(
+            table[i * wide :], base + (top + i) * width * size, size, height, width, top + i, left, wide, outside
+        )
+
+
+@kernel
+def _fill_source(table, row, size, height, width, h, left, wide, outside):
+    """table (wide) = addresses of the pixels from ``left`` on of row ``h``, which begins at ``row``."""
+    for j in range(wide):
+        table[j] = row + (left + j) * size if 0 <= h < height and 0 <= left + j < width else outside
+
+
+@kernel
+def _load_rows(image, top, pitch, loaded, ring):
+    """Copies the rows from ``top`` to ``top`` + 2 of ``image`` (H, W, C) into the three of ``ring``, row h to h mod 3,
+    but those that are there. loaded (3): which rows those of the ring are."""
+    for h in range(max(0, top), min(image.shape[0], top + SIDE)):
+        if loaded[h % SIDE] != h:
+            loaded[h % SIDE], start = h, h % SIDE * image.shape[1] * pitch
+            for w in range(image.shape[1]):
+                target = ring.ctypes.data + (start + w * pitch) * 4
+                copy(image.ctypes.data + (h * image.shape[1] + w) * image.shape[2] * 4, target, image.shape[2])
+
+
+@kernel
+def convolve_padded_rows(x, packed, bias, slope, y, pad, stride, unused, table, zeros, ring, first, last):
+    """``convolve_rows`` of images with a multiple of 512 channels. Their pixels share few sets of the first-level cache
+    so that it takes three times as long; with rows copied to a ``ring`` of three, where pixels are a vector farther
+    apart, it does not. ring (3·W·pitch)."""
+    height, width, size, pitch = y.shape[1], y.shape[2], y.shape[3] * 4, ring.size // (SIDE * x.shape[2])
+    wide = _COLUMNS1 if stride == 1 else _COLUMNS2
+    source, target, loaded = table[: SIDE * wide], table[TABLE - BLOCK :], np.full(SIDE, -1)
+    for r in range(first, last):
+        image, top = r // height, r % height * stride - pad[0]
+        if r == first or r % height == 0:
+            loaded[:] = -1
+        _load_rows(x[image], top, pitch, loaded, ring)
+        for start in range(0, width, BLOCK):
+            left = min(start, max(0, width - BLOCK))
+            column = left * stride - pad[1]
+            for h in range(top, top + SIDE):
+                row = ring.ctypes.data + h % SIDE * x.shape[2] * pitch * 4
+                where = x.shape[1], x.shape[2], h, column, wide, zeros.ctypes.data
+                _fill_source(source[(h - top) * wide :], row, pitch * 4, *where)
+            _fill_row(target, y.ctypes.data + (r * width + left) * size, size, width - left, unused.ctypes.data)
+            addresses = source.ctypes.data, target.ctypes.data, packed.ctypes.data, packed.shape[1] * 4
+            if stride == 1:
+                _block1(*addresses, bias.ctypes.data, slope, y.shape[3], np.float32(0))
+            else:
+                _block2(*addresses, bias.ctypes.data, slope, y.shape[3], np.float32(0))
 
 
 @kernel

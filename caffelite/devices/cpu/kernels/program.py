@@ -85,10 +85,10 @@ def _columns(d, task, x, y, space):
 
 @kernel
 def _depthwise(d, task, x, y, space):
-    packed, bias, slope, zeros = d[8], d[9], d[10], d[11]
+    packed, bias, slope, zeros, ring = d[8], d[9], d[10], d[11], d[12]
     n, h, w, c, high, wide, width, stride = d[16], d[17], d[18], d[19], d[20], d[21], d[22], d[23]
-    rows = n * high
-    depthwise.convolve_rows(
+    first, last = task * n * high // d[TASKS], (task + 1) * n * high // d[TASKS]
+    what = (
         carray(_pointer(x), (n, h, w, c), np.float32),
         carray(_pointer(packed), (9, width), np.float32),
         carray(_pointer(bias), (c,), np.float32),
@@ -99,9 +99,12 @@ def _depthwise(d, task, x, y, space):
         carray(_pointer(space + TABLE_BYTES), (width,), np.float32),
         carray(_pointer(space), (depthwise.TABLE,), np.int64),
         carray(_pointer(zeros), (c,), np.float32),
-        task * rows // d[TASKS],
-        (task + 1) * rows // d[TASKS],
     )
+    if ring:
+        rows = carray(_pointer(space + TABLE_BYTES + 4 * width), (ring,), np.float32)
+        depthwise.convolve_padded_rows(*what, rows, first, last)
+    else:
+        depthwise.convolve_rows(*what, first, last)
 
 
 @kernel
