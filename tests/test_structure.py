@@ -119,7 +119,7 @@ EXTERNAL = {
     "mlflow": ("runs/tracking.py",),
     "submitit": ("runs/queue/slurm.py",),
     "wandb": ("runs/tracking.py",),
-    "onnx": ("export/",),
+    "onnx": ("export/", "proof/"),
     "onnxruntime": ("export/", "proof/"),
     "starlette": ("serve/",),
     "uvicorn": ("serve/",),

@@ -12,6 +12,7 @@ from .. import devices
 from ..errors import CaffeliteError, keyword_errors
 from ..proof.accuracy import Accuracy
 from ..proof.differences import Differences, share
+from ..proof.logits import paired
 from . import samples as data
 from .net_program import NetProgram, open_net
 from .onnx_program import OnnxProgram
@@ -139,6 +140,9 @@ def compare_programs(
             one, other = _in_order(one), _in_order(other)
             shapes[name] = one.shape
             differences.measure(name, one, _shaped(other, one))
+        for name, (one, other) in _logits(a.logits(batch.a), b.logits(batch.b)).items():
+            shapes[name] = one.shape
+            differences.measure(name, one, other)
         for accuracy, scores in zip(judged, (made, theirs), strict=True):
             accuracy.add(scores, batch.labels)
         if layers and not done:
@@ -181,6 +185,14 @@ def _pairs(
         expected, found = ", ".join(made), ", ".join(theirs)
         raise CaffeliteError(f"{b.title} has other outputs than {a.title}", expected=expected, found=found)
     return {name: (values, other) for (name, values), other in zip(made.items(), theirs.values(), strict=True)}
+
+
+def _logits(mine: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The logits of outputs that belong together, as outputs do; none where the two do not tell as many."""
+    by_name = {plain(name): values for name, values in theirs.items()}
+    if not {plain(name) for name in mine} <= by_name.keys():
+        by_name = dict(zip(map(plain, mine), theirs.values(), strict=False)) if len(mine) == len(theirs) else {}
+    return paired(mine, {name: by_name[plain(name)] for name in mine if plain(name) in by_name})
 
 
 def _in_order(values: np.ndarray) -> np.ndarray:

@@ -52,6 +52,10 @@ class OpenCvProgram:
         except self._cv2.error as error:
             raise self._error(f"OpenCV cannot run {self.title}", error) from None
 
+    def logits(self, fed: Arrays) -> dict[str, np.ndarray]:
+        """OpenCV does not say what makes an output."""
+        return {}
+
     def layers(self, fed: Arrays) -> list[Layer]:
         """Those that OpenCV hands out; none where it hands out outputs alone."""
         names = [name for name in self._net.getLayerNames() if not name.startswith("_")]

@@ -12,6 +12,7 @@ from ..layers.base.facets import Compares
 from ..layers.base.feeding import Feeding, feeding, is_input, make_input
 from ..layers.recurrent import Recurrent
 from ..net.graph import Graph, Node, Value
+from ..proof.logits import logits_of
 
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
@@ -102,6 +103,8 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     }
     if detectors and not wanted:  # offsets and scores: rows of detections change their number with rounding
         both = {value.name: value for node in detectors for value in node.bottoms[:2]}
+    before = [logits for value in both.values() if (logits := logits_of(value))]
+    both |= {value.name: value for value in before if graph.values[value.name] is value}
     return Converted(made, inputs, list(dict.fromkeys(outputs)), both, notes)
 
 

@@ -16,6 +16,7 @@ from ..layers import Shape
 from ..net import graph
 from ..net.net import Net
 from ..proof.differences import Differences, share
+from ..proof.logits import add_logits
 from ..proof.runners import Arrays, NetRunner, by_sample, count_rows
 from .builder import Builder
 from .trace import BATCH, Traced, draw, input_kinds, plain_runner
@@ -53,6 +54,8 @@ def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = N
         for name, tensor in judged.items():
             differences.add(name, found[tensor], expected[tensor])
             _warn_if_even(name, expected[name])
+        logits = mine.logits(fed) if several else by_sample(mine.logits, fed)
+        add_logits(differences, logits, theirs.logits(fed))
     return Proof(differences.shares, samples, several)
 
 

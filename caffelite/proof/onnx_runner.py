@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CaffeliteError, missing_extra
+from .logits import with_logits
 from .runners import Arrays, by_sample, count_rows
 
 SMALL = 1 << 20  # bytes of a file that one thread computes as fast as several
@@ -51,6 +52,8 @@ class OnnxRunner:
     def __init__(self, model: bytes | Path, use: str, optimized: bool = True):
         import onnxruntime
 
+        self._source, self._use, self._optimized = model, use, optimized
+        self._observed: tuple[OnnxRunner, dict[str, str]] | None = None
         self.session = open_session(model, use, optimized)
         self.title = "onnxruntime"
         self.version = onnxruntime.__version__
@@ -68,6 +71,16 @@ class OnnxRunner:
         with refused("onnxruntime cannot run the net"):
             given = {name: np.ascontiguousarray(values, self.kinds.get(name)) for name, values in fed.items()}
             return dict(zip(self.output_names, self.session.run(self.output_names, given), strict=True))
+
+    def logits(self, fed: Arrays) -> dict[str, np.ndarray]:
+        """None of a file whose weights are in others."""
+        if self._observed is None:
+            content = self._source if isinstance(self._source, bytes) else self._source.read_bytes()
+            content, tensors = with_logits(content)
+            self._observed = OnnxRunner(content, self._use, self._optimized) if tensors else self, tensors
+        runner, tensors = self._observed
+        values = runner.outputs(fed) if tensors else {}
+        return {name: values[tensor] for name, tensor in tensors.items()}
 
 
 def _dtype(name: str, kind: str) -> np.dtype:

@@ -11,22 +11,26 @@ from ..layers.base.feeding import Feeding
 from ..net.graph import Graph, Value
 from ..net.net import Net
 from .differences import Differences
+from .logits import add_logits, logits_of
 
 Arrays = Mapping[str, np.ndarray]
 
 
 class Runner(Protocol):
-    """title: of the program. outputs: of arrays for all inputs, with samples along their first axis."""
+    """title: of the program. outputs: of arrays for all inputs, with samples along their first axis. logits: of which
+    a softmax or sigmoid makes outputs, by the outputs' names; none where the program does not tell them."""
 
     title: str
 
     def outputs(self, fed: Arrays) -> dict[str, np.ndarray]: ...
 
+    def logits(self, fed: Arrays) -> dict[str, np.ndarray]: ...
+
 
 def compare_outputs(
     judged: Runner, reference: Runner, batches: Iterable[tuple[Arrays, Arrays]], near: float, remedy: str = ""
 ) -> dict[str, float]:
-    """By output the greatest difference, as a share of the reference's greatest value.
+    """By output, and by the logits of one, the greatest difference, as a share of the reference's greatest value.
 
     batches: what the judged program is fed, and what the reference is, of the same samples; near: the greatest share
     that is allowed; remedy: where numbers of the reference are not finite. Errors: those of `Differences.add`; the two
@@ -39,6 +43,7 @@ def compare_outputs(
             raise CaffeliteError(what, expected=", ".join(expected), found=", ".join(found))
         for name, values in expected.items():
             differences.add(name, found[name], values)
+        add_logits(differences, judged.logits(fed), reference.logits(fed_reference))
     return differences.shares
 
 
@@ -85,6 +90,14 @@ class NetRunner:
             }
         wanted = {name: blob for name, blob in self._names.items() if name not in fed}
         return {name: net.dev.download(net.blobs[blob]).astype(float) for name, blob in wanted.items()}
+
+    def logits(self, fed: Arrays) -> dict[str, np.ndarray]:
+        net = self.net(fed)
+        self.run(net, fed)
+        names = self._names or {value.name: value.name for value in outputs_of(net.graph)}
+        found = {name: logits_of(net.graph.values[blob]) for name, blob in names.items() if name not in fed}
+        values = {name: value for name, value in found.items() if value and net.graph.values[value.name] is value}
+        return {name: net.dev.download(net.shown(net.data[v], v)).astype(float) for name, v in values.items()}
 
     def run(self, net: Net, fed: Arrays) -> None:
         """One pass."""

@@ -39,6 +39,26 @@ class TorchRunner:
         values = made if isinstance(made, tuple) else (made,)
         return {name: each.numpy() for name, each in zip(self.output_names, values, strict=True)}
 
+    def logits(self, fed: Arrays) -> dict[str, np.ndarray]:
+        import torch
+        from torch.overrides import TorchFunctionMode
+
+        made: dict[int, Any] = {}
+
+        class Watch(TorchFunctionMode):
+            def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = function(*args, **(kwargs or {}))
+                if function.__name__ in ("softmax", "sigmoid"):
+                    made[result.data_ptr()] = args[0]
+                return result
+
+        with torch.no_grad(), Watch():
+            given = (torch.from_numpy(np.ascontiguousarray(values, np.float32)) for values in fed.values())
+            values = self.module(*given)
+        outputs = values if isinstance(values, tuple) else (values,)
+        before = zip(self.output_names, (made.get(each.data_ptr()) for each in outputs), strict=True)
+        return {name: each.numpy() for name, each in before if each is not None}
+
     def observed(self, fed: Arrays, observe: Callable[[str, np.ndarray], None]) -> dict[str, np.ndarray]:
         """As ``outputs``; observe(name, values) is called with what each submodule computes, in order."""
         hooks = [
