@@ -35,8 +35,9 @@ def compare(a, b, data, samples, near, layers, gpu, as_json) -> None:
     caffemodels behind commas where it names none; an ONNX file, in onnxruntime; net.py as caffelite export -to torch
     writes it, in PyTorch, whose code runs; or opencv: and one of the first two, as OpenCV reads them.
 
-    A difference is a share of the greatest value. Layers are compared on the first samples. Exit status 1: an output
-    differs by more than -near.
+    A difference is a share of the greatest value. Of outputs that a softmax or sigmoid makes the logits are compared
+    too, as probabilities of 0 and 1 hide how far they are apart. Layers are compared on the first samples. Exit status
+    1: an output or its logits differ by more than -near.
 
     \b
     Examples:
