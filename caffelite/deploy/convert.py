@@ -98,14 +98,22 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         made.layer.append(layer)
         outputs.append(name)
     inputs = [top for layer in made.layer if is_input(layer) for top in layer.top]
+    both = _in_both(graph, scores, outputs, [] if wanted else detectors)
+    return Converted(made, inputs, list(dict.fromkeys(outputs)), both, notes)
+
+
+def _in_both(
+    graph: Graph, scores: list[tuple[Value, Node | None]], outputs: list[str], detectors: list[Node]
+) -> dict[str, Value]:
+    """What both nets compute, by name, and what a softmax or sigmoid makes it of. detectors: whose offsets and scores
+    are taken instead, as rows of detections change their number with rounding."""
     both = {value.name: value for value, _ in scores} | {
         name: graph.values[name] for name in outputs if name in graph.values
     }
-    if detectors and not wanted:  # offsets and scores: rows of detections change their number with rounding
+    if detectors:
         both = {value.name: value for node in detectors for value in node.bottoms[:2]}
     before = [logits for value in both.values() if (logits := logits_of(value))]
-    both |= {value.name: value for value in before if graph.values[value.name] is value}
-    return Converted(made, inputs, list(dict.fromkeys(outputs)), both, notes)
+    return both | {value.name: value for value in before if graph.values[value.name] is value}
 
 
 def _value(graph: Graph, name: str) -> Value:
