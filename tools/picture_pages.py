@@ -1,8 +1,8 @@
-"""Takes the pictures of the pages for the documents, in Chromium, light and dark.
+"""Takes the pictures of the pages for the documents, in Chromium.
 
 python tools/picture_pages.py [FOLDER] makes a site with digits, runs, a sweep, jobs, a deploy net and a report in a
-temporary folder, which takes some minutes. It writes serve_PAGE.png and serve_PAGE_dark.png; with --widths 390 768
-1400, to look at every page on every screen, PAGE_WIDTH_light.png and PAGE_WIDTH_dark.png.
+temporary folder, which takes some minutes. It writes serve_PAGE.png; with --widths 390 768 1400, to look at every page
+on every screen, PAGE_WIDTH_light.png and PAGE_WIDTH_dark.png.
 """
 
 import argparse
@@ -164,7 +164,7 @@ def take(browser: Any, address: str, folder: Path, name: str, widths: list[int])
     if act:
         act(page)
     time.sleep(0.5)
-    for scheme in ("light", "dark"):
+    for scheme in ("light", "dark") if widths else ("light",):
         page.emulate_media(color_scheme=scheme)
         for width in widths or [WIDE["width"]]:
             page.set_viewport_size({"width": width, "height": WIDE["height"]})
@@ -173,18 +173,18 @@ def take(browser: Any, address: str, folder: Path, name: str, widths: list[int])
             if widths:
                 page.screenshot(path=folder / f"{name}_{width}_{scheme}.png", full_page=True)
             else:
-                picture(page, folder, name, "_dark" if scheme == "dark" else "")
+                picture(page, folder, name)
     page.context.close()
 
 
-def picture(page: Any, folder: Path, name: str, mark: str) -> None:
+def picture(page: Any, folder: Path, name: str) -> None:
     """Takes the picture of a page for the documents."""
     height = page.evaluate("document.documentElement.scrollHeight")
     clip = {"x": 0, "y": 0, "width": WIDE["width"], "height": min(height, HEIGHTS.get(name, height))}
-    page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True, clip=clip)
+    page.screenshot(path=folder / f"serve_{name}.png", full_page=True, clip=clip)
     if name == "run":
         page.evaluate("document.querySelector('.top').style.position = 'static'")  # it would cover a part of the layer
-        page.locator("#layer").screenshot(path=folder / f"serve_layer{mark}.png")
+        page.locator("#layer").screenshot(path=folder / "serve_layer.png")
 
 
 if __name__ == "__main__":
