@@ -147,7 +147,8 @@ class Further(CaffeliteError):
         super().__init__(f"and {len(self.rest)} more", where=where)
 
 
-Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 OPTION = re.compile(r"(?<![\w-])--?([a-z]\w*)(?: ([A-Z0-9][\w.]*))?")  # of a command, perhaps with its value
 COMMAND = re.compile(r"\bcaffelite [a-z]+ .*? (-\w+)$")  # that goes on by one more option
 

@@ -16,7 +16,7 @@ from ..layers import Shape
 from ..net import graph
 from ..net.net import Net
 from ..proof.differences import Differences, share
-from ..proof.logits import add_logits
+from ..proof.logits import KINDS
 from ..proof.runners import Arrays, NetRunner, by_sample, count_rows
 from .builder import Builder
 from .trace import BATCH, Traced, draw, input_kinds, plain_runner
@@ -39,7 +39,7 @@ class Proof:
 def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = None) -> Proof:
     """Runs random inputs, and ``given`` ones, through onnxruntime and the net. A file for one sample runs for each,
     the net for all at once. Errors: an output differs by more than `NEAR`."""
-    judged = _before_sigmoids(traced, b)
+    judged = _judged(traced, b)
     theirs, mine = plain_runner(_with_outputs(traced, judged.values())), _runner(b, judged)
     differences = Differences(NEAR, mine.title, theirs.title)
     single = not traced.open_batch and theirs.single
@@ -53,21 +53,24 @@ def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = N
         samples += count_rows(fed)
         for name, tensor in judged.items():
             differences.add(name, found[tensor], expected[tensor])
+        for name in traced.model.outputs:
             _warn_if_even(name, expected[name])
-        logits = mine.logits(fed) if several else by_sample(mine.logits, fed)
-        add_logits(differences, logits, theirs.logits(fed))
     return Proof(differences.shares, samples, several)
 
 
-def _before_sigmoids(traced: Traced, b: Builder) -> dict[str, str]:
-    """By output the tensor that is compared: itself, or what a Sigmoid makes it of, since where all probabilities are
-    near 0 the greatest of them is no measure."""
+def _judged(traced: Traced, b: Builder) -> dict[str, str]:
+    """The tensors that are compared, by what tables call them: outputs, and the logits of which a softmax makes them;
+    of a sigmoid the logits alone, as where all probabilities are near 0 the greatest of them is no measure."""
     makers = {name: op for op in traced.operators for name in op.outputs}
     judged = {}
     for name in traced.model.outputs:
         op = makers.get(name)
-        before = op.inputs[0] if op and op.kind == "Sigmoid" else name
-        judged[name] = before if before in b.names and before not in traced.inputs else name
+        logits = op.inputs[0] if op and op.kind in KINDS else None
+        compared = logits in b.names and logits not in traced.inputs
+        if not (compared and op and op.kind == "Sigmoid"):
+            judged[name] = name
+        if compared and logits:
+            judged[f"logits of {name}"] = logits
     return judged
 
 
