@@ -30,6 +30,9 @@ class Distance(Loss):
         self.n = bottoms[0][0] if bottoms[0] else 1
         return [()]
 
+    def ignored(self) -> None:
+        """b are no labels."""
+
     def build(self, dev: Device) -> None:
         names = ("a", "b", "inside", "outside")[: len(self.spec.bottom)]
         inside, outside = (name if name in names else "1" for name in ("inside", "outside"))

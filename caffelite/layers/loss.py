@@ -95,6 +95,7 @@ class Loss(SharesSamples, Layer):
         return LOSS.VALID if p.normalize else LOSS.BATCH_SIZE
 
     def ignored(self) -> int | None:
+        """The label that has no loss; None where all count."""
         p = self.spec.loss_param
         return p.ignore_label if p.HasField("ignore_label") else None
 

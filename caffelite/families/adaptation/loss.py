@@ -74,8 +74,13 @@ class EntropyLoss(ArrayLayer, Loss):
         self.axis(1, len(bottoms[0]))
         n, _, p = split_axis(bottoms[0], 1)
         self.of_probabilities = len(bottoms) > 1 or self.spec.HasField(self.field)
-        self.divide = float(n) if self.of_probabilities else self.divisor(n, n * p) or 1.0
+        divisor = n if self.of_probabilities else self.divisor(n, n * p)
+        assert divisor, "no label is ignored"
+        self.divide = float(divisor)
         return [()]
+
+    def ignored(self) -> None:
+        """There are no labels."""
 
     def _logs(self, xp: ModuleType, x: Any) -> tuple:
         """p, ln p, and which terms count."""

@@ -37,7 +37,9 @@ class SmoothL1LossOHEM(SmoothL1Loss):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         tops, shape = super().shapes(bottoms), bottoms[0]
         batch = shape[0] if shape else 1
-        self.n = self.divisor(batch, batch * math.prod(shape[2:])) or 1
+        divisor = self.divisor(batch, batch * math.prod(shape[2:]))
+        assert divisor, "no label is ignored"
+        self.n = divisor
         return tops
 
 
