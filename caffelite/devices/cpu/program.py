@@ -160,11 +160,11 @@ def _seconds(operation: Any) -> float:
 def _divided(items: int, unit: int, most: int, panels: int, seconds: float, weights: int, size: Size) -> tuple:
     """(items in a block, ranges of panels) of the division of a product that ends first. unit: of a block; most: items
     in it; seconds: of the product."""
-    tasks = size.tasks(seconds, 1 << 20)
+    tasks, least = size.tasks(seconds, 1 << 20), -(-items // most)
     best = (math.inf, 0, 0)
     for ranges in range(1, min(panels, tasks) + 1):
         share = -(-panels // ranges) / panels
-        for wanted in {-(-items // most), *range(max(1, -(-items // most)), tasks + 1)}:
+        for wanted in range(least, max(least + size.threads - 1, -(-tasks // ranges)) + 1):
             block = min(rounded(-(-items // wanted), unit), rounded(most, unit))
             blocks = -(-items // block)
             each = (block * seconds / items + weights / STREAM) * share + TASK_OVERHEAD
