@@ -6,10 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..net.graph import Value
+from ..net.layout import Transposition
 from .differences import Differences
 
 KINDS = ("Softmax", "Sigmoid")
-SHAPING = ("Reshape", "Flatten", "Permute")  # layers between them and an output
+LAYOUT = Transposition.type  # what the compiler puts between layers that store images in other ways
+SHAPING = ("Reshape", "Flatten", "Permute", LAYOUT)  # layers between them and an output
 ONNX_SHAPING = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 
 
@@ -22,6 +24,8 @@ def logits_of(output: Value) -> Value | None:
     if node.layer.spec.type not in KINDS or not node.bottoms:
         return None
     before = node.bottoms[0]
+    while before.node.layer.spec.type == LAYOUT:
+        before = before.node.bottoms[0]
     return before if before.name != node.tops[0].name else None
 
 
