@@ -83,7 +83,8 @@ def torch_run(
     import torch_peer
 
     torch.manual_seed(1)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
+    torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+    torch.backends.cudnn.allow_tf32 = precision != "fp32"
     torch.backends.cudnn.benchmark = True
     x = torch.from_numpy(batch[0]).to(place, memory_format=torch.channels_last)
     y = torch.from_numpy(batch[-1]).to(place)

@@ -92,7 +92,8 @@ def torch_step(args, net, batch: tuple):
     name = "cuda" if args.device == "gpu" else "cpu"
     torch.manual_seed(1)
     if args.device == "gpu":  # strict float32, as caffelite computes
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
     layout = torch.channels_last if args.side.endswith("channels-last") else torch.contiguous_format
     x = torch.from_numpy(batch[0]).to(name, memory_format=layout)

@@ -78,14 +78,17 @@ def test_pytorchs_side_trains(lenet, monkeypatch, precision):
 
     (net, batch), made, peer = lenet, [], torch_peer.Peer
     monkeypatch.setattr(torch_peer, "Peer", lambda *arguments: made.append(peer(*arguments)) or made[-1])
-    for holder, name in ((torch.backends.cuda.matmul, "allow_tf32"), *((torch.backends.cudnn, n) for n in SWITCHES)):
-        monkeypatch.setattr(holder, name, getattr(holder, name))  # restored at the end
+    for name in SWITCHES:
+        monkeypatch.setattr(torch.backends.cudnn, name, getattr(torch.backends.cudnn, name))  # restored at the end
+    wanted: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", wanted.append)
     run, wait = tool.torch_run(net, batch, precision, "eager", "cpu")
 
     def loss() -> float:
         with torch.no_grad():
             return float(made[0](torch.from_numpy(batch[0]), torch.from_numpy(batch[-1])))
 
+    assert wanted == ["high"]
     before = loss()
     run(2)
     wait()
