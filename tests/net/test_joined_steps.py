@@ -7,6 +7,7 @@ from textnet import bind, inputs, layer
 
 from caffelite.devices.cpu import program
 from caffelite.devices.cpu.kernels.program import PRIVATE, X_BYTES
+from caffelite.devices.inference_ops import Arena, Call, Join
 
 
 def convolution(name: str, bottom: str, outputs: int, more: str = "kernel_size: 3 pad: 1", relu: bool = True) -> str:
@@ -149,3 +150,12 @@ def test_a_division_has_all_items_and_a_task_for_each_thread(items, unit, most, 
     block, ranges = program._divided(items, unit, most, panels, 1e-3, 1 << 20, size)
     assert block % unit == 0 and 0 < block <= max(most, unit) and 1 <= ranges <= panels
     assert threads == 1 or -(-items // block) * ranges > 1
+
+
+def test_calls_of_which_nothing_is_to_be_done(dev):
+    """Concatenations whose bottoms are in their tops already."""
+    y = np.arange(4, dtype=np.float32)
+    join = Join(1, 1, (4,), (None,), 4)
+    calls = [Call(join, [y], [y], ["a"], ["b"]), Call(join, [y], [y], ["b"], ["c"])]
+    program.Program(dev, calls, Arena({}, 0))()
+    np.testing.assert_array_equal(y, np.arange(4))

@@ -124,8 +124,9 @@ class Program:
 
     def _set(self, steps: list[Step], samples: int, arena: int) -> None:
         """arena: bytes of the workspace of a thread behind those of the steps."""
-        self._fields, self._samples = np.array([step.fields for step in steps], np.int64), samples
-        own = rounded(program.TABLE_BYTES + max(step.space for step in steps), LINE)
+        fields = [step.fields for step in steps]
+        self._fields, self._samples = np.array(fields, np.int64).reshape(-1, program.FIELDS), samples
+        own = rounded(program.TABLE_BYTES + max((step.space for step in steps), default=0), LINE)
         images, lengths = self._fields[:, program.X : program.X_BYTES], self._fields[:, program.X_BYTES :][:, :3]
         images[lengths == program.PRIVATE] += own
         self._counters = np.empty((len(steps), program.COUNTER), np.int64)
