@@ -1,13 +1,11 @@
 """What solves a convolution beside cuDNN's plans, by the stand-in: numbers, planted faults, and several processes."""
 
-import threading
-
 import numpy as np
 import pytest
 import reference
 from devices.host import plans
 from devices.host.backend import HostBackend, decoded, encoded
-from devices.host.ranks import run_ranks
+from devices.host.ranks import one_at_a_time, run_ranks
 from textnet import bind, feed, inputs, run, wired
 
 from caffelite.devices import Window
@@ -176,19 +174,10 @@ def test_a_net_does_not_depend_on_what_is_chosen(no_cache, prefers):
 def test_ranks_with_other_clocks_choose_alike(no_cache, tmp_path, monkeypatch):
     """Each finds another candidate to be the fastest; alone, they would differ."""
 
-    running = threading.Lock()  # kernels of the stand-in have one thread's variables
+    def of_rank(rank, exchange):
+        return trained(PREFERRED[rank], shared=(rank, exchange))[1]
 
-    def of_rank(rank, gather):
-        def exchange(value):
-            running.release()
-            values = gather(value)
-            running.acquire()
-            return values
-
-        with running:
-            return trained(PREFERRED[rank], shared=(rank, exchange))[1]
-
-    first, second = run_ranks(2, of_rank)
+    first, second = run_ranks(2, one_at_a_time(of_rank))
     assert first == second and all(": one" in line for line in first)
     monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path / "other"))
     assert trained(PREFERRED[1])[1] != first

@@ -1,14 +1,12 @@
 """Convolutions of small images that compute the maxima of their top too, by the stand-in: numbers, planted faults, and
 several processes."""
 
-import threading
-
 import numpy as np
 import pytest
 import reference
 from devices.host import plans
 from devices.host.backend import HostBackend
-from devices.host.ranks import run_ranks
+from devices.host.ranks import one_at_a_time, run_ranks
 from textnet import bind, feed, inputs, layer, run, wired
 
 from caffelite.devices import Window, ops
@@ -188,17 +186,9 @@ def test_a_place_that_is_wrong_is_seen_in_the_gradient(no_cache):
 
 def test_ranks_choose_the_same_way_of_pooling(no_cache):
     """Each alone would choose another one."""
-    running = threading.Lock()  # kernels of the stand-in have one thread's variables
 
-    def of_rank(rank, gather):
-        def exchange(value):
-            running.release()
-            values = gather(value)
-            running.acquire()
-            return values
+    def of_rank(rank, exchange):
+        return trained(("small", "one")[rank], shared=(rank, exchange)).dev.algorithms.recorded()
 
-        with running:
-            return trained(("small", "one")[rank], shared=(rank, exchange)).dev.algorithms.recorded()
-
-    first, second = run_ranks(2, of_rank)
+    first, second = run_ranks(2, one_at_a_time(of_rank))
     assert first == second and any("pooled2x2: small" in line for line in first)

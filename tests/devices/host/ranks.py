@@ -10,6 +10,24 @@ from devices.host.cupy import Array, numbers
 from caffelite.devices.cuda import NCCLAllReduce
 
 
+def one_at_a_time(run: Callable) -> Callable:
+    """``run`` for ``run_ranks`` with one rank running at a time until it exchanges values: kernels of the stand-in have
+    one thread's variables."""
+    running = threading.Lock()
+
+    def of_rank(rank: int, gather: Callable) -> object:
+        def exchange(value):
+            running.release()
+            values = gather(value)
+            running.acquire()
+            return values
+
+        with running:
+            return run(rank, exchange)
+
+    return of_rank
+
+
 def run_ranks(size: int, body: Callable) -> list:
     """What body(rank, gather) returns in a thread a rank, in their order. gather(value): the values of all ranks, for
     which it waits."""
