@@ -10,11 +10,14 @@ Examples:
 """
 
 import argparse
+import sys
 import time
 from collections import defaultdict
 
 import bench_gpu
 import bench_inputs
+
+from caffelite.devices.cuda import why_none
 
 WARM_LAUNCHES = 6  # one runs eagerly, one is captured for each side of the input buffer, the others launch
 
@@ -38,15 +41,19 @@ def milliseconds(run, wait, iterations: int) -> float:
     return (time.perf_counter() - begin) / iterations * 1e3
 
 
-def main() -> None:
+def main() -> str | None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("net", choices=bench_gpu.NETS)
     parser.add_argument("--precision", choices=bench_gpu.PRECISIONS, default="tf32")
     parser.add_argument("--iterations", type=int, default=32, help="that are recorded (default 32)")
     parser.add_argument("--rows", type=int, default=60, help="kernels in the table, longest first (default 60)")
     args = parser.parse_args()
-    import torch
-
+    if reason := why_none():
+        return f"nothing to profile: {reason}"
+    try:
+        import torch
+    except ImportError as mistake:
+        return f"PyTorch's profiler records the kernels: {mistake}; install the extra bench"
     torch.cuda.init()  # before CuPy's context: the profiler must see every launch
     path, shape = bench_gpu.model(args.net)
     batch = bench_gpu.NETS[args.net][0]
@@ -65,7 +72,8 @@ def main() -> None:
     print("| launches | µs | kernel |\n| --- | --- | --- |")
     for name, (count, duration) in recorded[: args.rows]:
         print(f"| {count / n:.1f} | {duration / n:.2f} | {name[:110]} |")
+    return None
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,7 +3,6 @@ updates."""
 
 import numpy as np
 import pytest
-import reference
 from devices.host import plans
 from devices.host.backend import HostBackend
 from textnet import bind
@@ -80,23 +79,6 @@ def test_net_of_16_bit_blobs(precision, tolerance):
         error = np.abs(on_gpu[name] - on_cpu[name]).max() / scale
         assert error < tolerance and (name == "(weights)" or error > 1e-6), (name, error)
     assert np.abs(on_gpu["(gradients)"] - on_cpu["(gradients)"]).max() < tolerance * np.abs(on_cpu["(gradients)"]).max()
-
-
-@pytest.mark.parametrize("slope", [None, 0, 0.1])
-@pytest.mark.parametrize("refused", [(), [("forward", True, True)]], ids=["fused", "refused"])
-def test_a_product_with_bias_and_relu_in_one_plan(slope, refused, seed):
-    """A convolution of one pixel for cuDNN; where it has no plan, as ever."""
-    dev, rng = plans.device(refused=refused), np.random.default_rng(seed)
-    m, n, k = 40, 64, 600
-    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((m, k), (n, k), (n,))]
-    op, y = dev.build(ops.InnerProduct(m, k, n)), dev.empty((m, n))
-    for _ in range(2):  # the first run builds plans
-        before = dev.backend.launches
-        op.forward(*arrays, y, slope)
-    expected = arrays[0].astype(float) @ arrays[1].T + arrays[2]
-    np.testing.assert_allclose(y, reference.leaky(expected, slope), rtol=1e-4, atol=1e-4)
-    fused = slope is None or (slope == 0 and not refused)
-    assert dev.backend.launches - before == (1 if fused else 2)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])

@@ -75,18 +75,18 @@ def test_every_kernel(sanitizer):
     ids=["address", "overflow"],
 )
 def test_an_address_or_a_value_out_of_range_is_seen(text, replacement, seen):
-    done = run("address", "copies", "transpose_few", text, replacement)
+    done = run("address", "recurrent", "lstm_forward", text, replacement)
     assert done.returncode and seen in done.stderr, done.stderr[-4000:]
 
 
-TILE = "tile[y][x] = source[image + (a0 + y) * b + b0 + x];\n    "
+TILE = "tile[y * (columns + 1) + x] = source[image + (a0 + y) * b + b0 + x];\n    "
 READERS = "  // the last sum's readers are done"
 
 
 @pytest.mark.parametrize(
     ("group", "kernel", "text", "replacement"),
     [
-        ("copies", "transpose_tiles", TILE + BARRIER, TILE),
+        ("copies", "transpose", TILE + BARRIER, TILE),
         ("losses", "softmax_loss", BARRIER + READERS, ""),
         ("losses", "accuracy", "atomicAdd(come, 1u)", "(*come)++"),
     ],

@@ -51,7 +51,7 @@ def test_launches_are_those_of_the_device():
 def test_bytes_of_each_array_once():
     launches = tool.iteration(net(), "tf32", {}).launches
     (product,) = [x for x in launches if (x.layer, x.way) == ("ip", "forward")]
-    assert (product.kernel, product.read, product.written) == ("product_few", 4 * (4 * 8 + 6 * 8), 4 * 4 * 6)
+    assert (product.kernel, product.read, product.written) == ("matrix product", 4 * (4 * 8 + 6 * 8), 4 * 4 * 6)
     gradient = next(x for x in launches if (x.layer, x.way) == ("ip", "backward"))
     assert (gradient.kernel, gradient.read, gradient.written) == ("matrix product", 4 * (4 * 8 + 4 * 6), 4 * 6 * 8)
     moments = next(x for x in launches if x.layer == "bn")

@@ -7,14 +7,12 @@ import numpy as np
 
 from ...errors import CaffeliteError
 from .. import ops
-from ..traits import LITTLE_WORK
 from ..types import Array
-from ..window import Window
-from . import operations
 from .alternatives import geometry, room_of
 from .cudnn import SMALL, Problem
 from .formula_kernels import FormulaKernels
 from .memory import pitch
+from .operations import Biased
 from .packing import Member
 from .registry import implements
 
@@ -46,7 +44,7 @@ class Convolution:
             device.kernel("weights", name, m * c * p, *sizes) for name in ("pack_weights", "unpack_weights")
         )
         pixels = math.prod(y[2:])
-        self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
+        self._bias = Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
         # The weights and the bias as plans need them, once there was a backward pass.
         self._packed: tuple[Array, Array] | None = None
         self._packed_gradients: Array = None  # that wait for the end of a backward pass
@@ -61,35 +59,35 @@ class Convolution:
             self.forward(x, w, b, whole := self._whole("forward", y), slope)
             self._device.assign(whole, y)
             return
-        biased = b is not None and self._by_weights(self._problem("forward", y, True), x, w, b, y)
+        biased = b is not None and self._by_weights(self.problem("forward", y, True), x, w, b, y)
         if not biased:
-            self._need(self._by_weights, self._problem("forward", y), x, w, None, y)
+            self._need(self._by_weights, self.problem("forward", y), x, w, None, y)
         self._bias.forward(y, None if biased else b, slope)
 
     def in_one_plan(self, x, w, b, y, slope: float | None) -> bool:
         """Queues the convolution with bias and ReLU as one plan, if there is one."""
         if slope is not None and (b is None or slope != 0):
             return False
-        return self._by_weights(self._problem("forward", y, b is not None, slope == 0), x, w, b, y)
+        return self._by_weights(self.problem("forward", y, b is not None, slope == 0), x, w, b, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         def weights() -> None:
-            if not self._weight_gradient(self._problem("wgrad", dy), x, dy, dw, add_w):
+            if not self._weight_gradient(self.problem("wgrad", dy), x, dy, dw, add_w):
                 whole = self._gathered("wgrad", dy)
-                self._need(self._weight_gradient, self._problem("wgrad", whole), x, whole, dw, add_w)
+                self._need(self._weight_gradient, self.problem("wgrad", whole), x, whole, dw, add_w)
 
         def biases() -> None:
             self._bias.backward(dy, db, add_b)
 
         def bottom() -> None:
-            if not self._by_weights(self._problem("dgrad", dy), dy, w, None, dx):
+            if not self._by_weights(self.problem("dgrad", dy), dy, w, None, dx):
                 whole = self._gathered("dgrad", dy)
-                self._need(self._by_weights, self._problem("dgrad", whole), whole, w, None, dx)
+                self._need(self._by_weights, self.problem("dgrad", whole), whole, w, None, dx)
 
         passes = ((weights, dw), (biases, db), (bottom, dx))
         self._device.run_concurrently(self._work, *(one for one, wanted in passes if wanted is not None))
 
-    def _problem(self, kind: str, like, biased: bool = False, rectified: bool = False) -> Problem:
+    def problem(self, kind: str, like, biased: bool = False, rectified: bool = False) -> Problem:
         return Problem(kind, *self._shapes, biased, rectified, self._last, like.dtype.name, pitch(like))
 
     def _plan(self, problem: Problem) -> Any:
@@ -205,25 +203,3 @@ class PooledConvolution(Convolution):
             if self._chosen == SMALL:
                 self.taken[TAKEN["forward"]] = SMALL
         ways[self._chosen]()
-
-
-class FusedInnerProduct(operations.InnerProduct):
-    """An inner product of little work: bias and ReLU in cuDNN's epilogue, as a convolution of one pixel, where it has a
-    plan for that."""
-
-    def __init__(self, device: FormulaKernels, op: ops.InnerProduct):
-        super().__init__(device, op)
-        pixels = ops.Convolution((op.m, op.k, 1, 1), (op.m, op.n, 1, 1), Window((1, 1)), channels_last=True)
-        self._fused = Convolution(device, pixels)
-
-    def forward(self, x, w, b, y, slope: float | None = None, rounded_x=None) -> None:
-        if self._few or b is None or not self._fused.in_one_plan(x, w, b, y, slope):
-            super().forward(x, w, b, y, slope, rounded_x)
-
-
-@implements(ops.InnerProduct)
-def inner_product(device: FormulaKernels, op: ops.InnerProduct) -> operations.InnerProduct:
-    # Tensor cores take four float32 numbers at once.
-    single = device.dtype == np.float32 and not op.half and not op.transpose
-    fits = op.m * op.n * op.k <= LITTLE_WORK and op.n % 4 == op.k % 4 == 0
-    return FusedInnerProduct(device, op) if single and fits else operations.InnerProduct(device, op)

@@ -1,24 +1,17 @@
 // Copies that move numbers to other places: layouts, and columns of a matrix.
 
-// target (N, B, A) = source (N, A, B), where A or B is small: threads write neighbors, and what they read is soon read again.
-KERNEL transpose_few(const blob* source, blob* target, idx n, idx a, idx b) {
-  EACH(i, n * a * b) {
-    idx row = i / a, image = row / b;
-    target[i] = source[(image * a + i % a) * b + row % b];
-  }
-}
-
-// The same by tiles of 32 by 32, which are read and written by rows; the 33rd column keeps their columns in different banks.
-KERNEL transpose_tiles(const blob* source, blob* target, idx n, idx a, idx b) {
-  __shared__ blob tile[32][33];
-  idx wide_a = (a + 31) / 32, wide_b = (b + 31) / 32, x = threadIdx.x & 31, y0 = threadIdx.x >> 5;
-  for (idx t = blockIdx.x; t < n * wide_a * wide_b; t += gridDim.x) {
-    idx image = t / (wide_a * wide_b) * a * b, a0 = t / wide_b % wide_a * 32, b0 = t % wide_b * 32;
-    for (idx y = y0; y < 32; y += 8)
-      if (a0 + y < a && b0 + x < b) tile[y][x] = source[image + (a0 + y) * b + b0 + x];
+// target (N, B, A) = source (N, A, B), by tiles of 2^u by 2^v of at most 1,024 numbers, narrow where the array is: both are walked in the order of
+// memory, and a row of the tile is one longer, so that its columns lie in different banks.
+KERNEL transpose(const blob* source, blob* target, idx u, idx v, idx n, idx a, idx b) {
+  __shared__ blob tile[2048];
+  const idx rows = 1 << u, columns = 1 << v, high = (a + rows - 1) >> u, across = (b + columns - 1) >> v;
+  for (idx t = blockIdx.x; t < n * high * across; t += gridDim.x) {
+    const idx image = t / (high * across) * a * b, a0 = (t / across % high) << u, b0 = (t % across) << v;
+    for (idx i = threadIdx.x, y, x; y = i >> v, x = i & (columns - 1), i < rows * columns; i += blockDim.x)
+      if (a0 + y < a && b0 + x < b) tile[y * (columns + 1) + x] = source[image + (a0 + y) * b + b0 + x];
     __syncthreads();
-    for (idx y = y0; y < 32; y += 8)
-      if (b0 + y < b && a0 + x < a) target[image + (b0 + y) * a + a0 + x] = tile[x][y];
+    for (idx i = threadIdx.x, y, x; y = i >> u, x = i & (rows - 1), i < rows * columns; i += blockDim.x)
+      if (b0 + y < b && a0 + x < a) target[image + (b0 + y) * a + a0 + x] = tile[x * (columns + 1) + y];
     __syncthreads();
   }
 }

@@ -274,51 +274,52 @@ class Engine:
 
     def _chosen(self, problem: Problem) -> "Solver | None":
         failures: list[str] = []
-        slices = self._slices(problem) if self.choices else None  # on all ranks, since its plan is chosen too
+        if self.choices:
+            self._slices(problem)  # on all ranks, since its plan is chosen too
         try:
             plan = self.open(problem)
         except errors() as mistake:
             self._reasons[problem] = first_line(mistake)
-            return self._by_groups(problem, slices)
+            return self._by_groups(problem)
         names = self._candidates(problem, plan, failures)
         if not self.choices:
             name = next(names, None)
         else:
 
             def suits(name: str) -> bool:
-                return bool(self._alternative(problem, slices, name)) or (name in plan.names and plan.build(name))
+                return bool(self._alternative(problem, name)) or (name in plan.names and plan.build(name))
 
-            measure = functools.partial(self._fastest, problem, plan, slices, names, failures)
+            measure = functools.partial(self._fastest, problem, plan, names, failures)
             name = self.choices.agree(problem.words(), suits, measure)
-        if name and (other := self._alternative(problem, slices, name)):
+        if name and (other := self._alternative(problem, name)):
             self._names[problem] = name
             return other
         if name is None or name not in plan.names or not plan.build(name):
             self._reasons[problem] = failures[0] if failures else "cuDNN has no plan that suits"
-            return self._by_groups(problem, slices)
+            return self._by_groups(problem)
         self._names[problem] = name
         return plan
 
-    def _by_groups(self, problem: Problem, slices: Slices | None) -> Slices | None:
+    def _by_groups(self, problem: Problem) -> Slices | None:
         """What is left where no plan of the complete problem is taken."""
         self._names[problem] = SLICES
-        return slices or self._slices(problem)
+        return self._slices(problem)
 
-    def _alternatives(self, problem: Problem, slices: Slices | None, failures: list[str]) -> "dict[str, Solver]":
+    def _alternatives(self, problem: Problem, failures: list[str]) -> "dict[str, Solver]":
         """What may solve a problem beside cuDNN's plans for it, by name."""
         names, other = [SLICES, SMALL], Turned.of_other_layout(problem)
         if other and (plan := self._opened(other)):
             best = itertools.islice(self._candidates(other, plan, failures), TURNS)
             names += [f"{TURNED} {name}" for name in best]
-        return {name: solver for name in names if (solver := self._alternative(problem, slices, name))}
+        return {name: solver for name in names if (solver := self._alternative(problem, name))}
 
-    def _alternative(self, problem: Problem, slices: Slices | None, name: str) -> "Solver | None":
+    def _alternative(self, problem: Problem, name: str) -> "Solver | None":
         """The alternative of this name, where it can be taken here."""
         kind, _, own = name.partition(" ")
         if kind == SMALL and self.kernel and Small.suits(problem):
             return Small(self.kernel, problem)
         if kind != TURNED:
-            return slices if kind == SLICES else None
+            return self._slices(problem) if kind == SLICES else None
         other = Turned.of_other_layout(problem)
         plan = self._opened(other) if other else None
         if plan is None or own not in plan.names or not plan.build(own):
@@ -370,14 +371,14 @@ class Engine:
         return bool(np.isnan(outputs[0]) and outputs[1] == math.inf)
 
     def _fastest(
-        self, problem: Problem, plan: Plan, slices: Slices | None, names: Iterator[str], failures: list[str]
+        self, problem: Problem, plan: Plan, names: Iterator[str], failures: list[str]
     ) -> tuple[str | None, bool]:
         """The name of the fastest candidate, and whether it is to be kept: not where a plan failed that may run another
         time, and not once measuring has taken its time."""
         if self._seconds_left <= 0:
             return next(names, None), False
         tried = [*itertools.islice(names, MOST)]
-        others = self._alternatives(problem, slices, failures)
+        others = self._alternatives(problem, failures)
 
         def lap(name: str, times: int) -> float:
             if name not in others:
@@ -442,4 +443,4 @@ def laps(names: list[str], lap: Lap, failures: list[str]) -> dict[str, float]:
 
 @functools.cache
 def _log_timing() -> None:
-    log.info("Timing cuDNN's plans for this net's convolutions; later runs start without this")
+    log.info("Timing what may compute this net's convolutions and inner products; later runs start without this")

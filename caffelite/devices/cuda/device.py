@@ -23,6 +23,7 @@ from . import (  # those that are not used register what they build
     packing,
     precisions,
     preprocessing,  # noqa: F401
+    products,  # noqa: F401
     recurrent,  # noqa: F401
     regions,  # noqa: F401
     resizing,  # noqa: F401

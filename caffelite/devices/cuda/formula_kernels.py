@@ -20,6 +20,7 @@ PARTIAL_BYTES = 256 << 10  # of partial sums of channels, about: one block sums 
 ACROSS = 8  # threads that read one row of channels: 128 bytes, a cache line
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
 PIECE = 8192  # numbers of a channel's sum per block
+TILE_BITS = 10  # numbers of a tile that is transposed, as a power of 2
 
 
 class FormulaKernels(Kernels, formula_ops.FormulaDevice):
@@ -32,11 +33,11 @@ class FormulaKernels(Kernels, formula_ops.FormulaDevice):
     def transpose(self, source: Array, target: Array) -> None:
         """target (N, B, A) = source (N, A, B) with its last axes swapped."""
         n, a, b = source.shape
-        if min(a, b) < 16:
-            self.cached_kernel("copies", "transpose_few", source.size, n, a, b)(source, target)
-        else:
-            tiles = n * math.ceil(a / 32) * math.ceil(b / 32)
-            self.cached_kernel("copies", "transpose_tiles", tiles * BLOCK, n, a, b)(source, target)
+        height, width = ((side - 1).bit_length() for side in (a, b))  # of a tile, as powers of 2
+        width = min(width, TILE_BITS - min(height, TILE_BITS // 2))
+        height = min(height, TILE_BITS - width)
+        threads = n * math.ceil(a / 2**height) * math.ceil(b / 2**width) * BLOCK
+        self.cached_kernel("copies", "transpose", threads, height, width, n, a, b)(source, target)
 
     def copy_into(self, source: Array, target: Array, start: int) -> None:
         """target[:, start : start + S] = source, of target (R, T) and source (R, S)."""
@@ -228,8 +229,7 @@ def _sums(
         totals = device.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
         sizes = (whole(v) for v in (n, c, p, pieces, across))
         first = (*sizes, totals, device.zeros(groups * (teams + 1), np.uint32))
-        threads = 32 if numbers <= 128 and not columns else BLOCK
-        return grid(groups * pieces, 1), (threads, 1, 1), first
+        return grid(groups * pieces, 1), (BLOCK, 1, 1), first
 
     def launch(results, operands):
         arrays = (*operands, *results[-1:]) if kept else operands

@@ -1,5 +1,6 @@
 """Compiles a GPU's kernels from their .cu files, and launches them."""
 
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ class Kernels(Memory):
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}  # of .cu files
-        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        self.cached_kernel = functools.cache(self.kernel)  # the same for the same arguments
 
     def kernel(self, family: str, name: str, threads: int, *fixed: Any) -> Kernel:
         """``run(*arguments)``: a kernel of <family>.cu on at least ``threads`` threads or ``MOST_BLOCKS`` blocks.
@@ -66,12 +67,6 @@ class Kernels(Memory):
         real, idx = (formulas.TYPES[np.dtype(kind).name] for kind in (self.dtype, whole))
         head = HEAD.format(real=real, idx=idx, blob=blob or real)
         return self.backend.kernel(self._texts["types"] + head + self._texts["prelude"] + text, name)
-
-    def cached_kernel(self, *built: Any) -> Kernel:
-        """``kernel``, built once for the same arguments."""
-        if built not in self._kernels:
-            self._kernels[built] = self.kernel(*built)
-        return self._kernels[built]
 
 
 def grid(threads: int, block: int, most: int | None = None) -> tuple[int, int, int]:

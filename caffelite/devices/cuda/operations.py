@@ -1,4 +1,4 @@
-"""The GPU's operations by our own kernels and cuBLAS."""
+"""The GPU's operations by our own kernels."""
 
 import functools
 import math
@@ -9,8 +9,6 @@ from .. import ops
 from ..formula import Formula
 from .formula_kernels import FormulaKernels
 from .registry import implements
-
-FEW_WORK = 1 << 20  # multiply-adds of a product that takes less time than launches of bias and ReLU
 
 
 class Biased:
@@ -35,58 +33,6 @@ class Biased:
 
     def backward(self, dy, db, add: bool) -> None:
         self._sum(dy, db, add=add)
-
-
-class InnerProduct:
-    def __init__(self, device: FormulaKernels, op: ops.InnerProduct):
-        m, n, k = self._sizes = op.m, op.n, op.k
-        self._transpose, self._half = op.transpose, op.half
-        self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
-        self._round, _ = device.conversions()
-        few = not op.half and not op.transpose and m * n * k <= FEW_WORK
-        self._few = device.kernel("reductions", "product_few", 32 * m * n, m, n, k) if few else None
-
-    def _rounded(self, *arrays) -> list:
-        """Arrays in the workspace, of 16-bit numbers; None stays."""
-        kind, at, views = self._device.half_dtype, 0, []
-        space = self._device.workspace(sum(a.size + 128 for a in arrays if a is not None), kind)
-        for array in arrays:
-            views.append(None if array is None else space[at : at + array.size].reshape(array.shape))
-            if array is not None:
-                self._round(array, views[-1])
-                at += -(-array.size // 128) * 128
-        return views
-
-    def forward(self, x, w, b, y, slope: float | None = None, rounded_x=None) -> None:
-        if self._half:
-            self._round(x, rounded_x)
-            x, (w,) = rounded_x, self._rounded(w)
-        if self._few:
-            return self._few(x, w, b, y, float(slope or 0), slope is not None)
-        self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
-        self._bias.forward(y, b, slope)
-
-    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        m, n, k = self._sizes
-        if self._half:
-            rounded, w = self._rounded(dy, w if dx is not None else None)
-        else:
-            rounded = dy
-
-        def weights() -> None:
-            if self._transpose:
-                self._matmul(x, rounded, dw, k, n, m, trans_a=True, add=add_w)
-            else:
-                self._matmul(rounded, x, dw, n, k, m, trans_a=True, add=add_w)
-
-        def biases() -> None:
-            self._bias.backward(dy, db, add_b)
-
-        def bottom() -> None:
-            self._matmul(rounded, w, dx, m, k, n, trans_b=self._transpose)
-
-        passes = ((weights, dw), (biases, db), (bottom, dx))
-        self._device.run_concurrently(m * n * k, *(one for one, wanted in passes if wanted is not None))
 
 
 def team(p: int) -> int:

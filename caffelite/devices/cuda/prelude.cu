@@ -131,6 +131,23 @@ __device__ bool block_sums_of_columns(double (&sums)[K], double* partial, unsign
   for (idx s = (blockIdx.x * (idx)blockDim.x + threadIdx.x) / team, lane = threadIdx.x % team,           \
            s##_step = gridDim.x * (idx)blockDim.x / team; s < (count); s += s##_step)
 
+// The members of a team agree on the result.
+template <class T>
+__device__ T team_sum(T v, idx team) {
+  if (team == 32)
+    for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
+  return v;
+}
+template <class T>
+__device__ T team_max(T v, idx team) {
+  if (team == 32)
+    for (int d = 16; d; d >>= 1) {
+      T other = __shfl_xor_sync(~0u, v, d);
+      v = other > v || other != other ? other : v;
+    }
+  return v;
+}
+
 // Whether a number names one of `count`.
 __device__ bool names(real given, idx count) { return given >= 0 && given < count && given == floor(given); }
 

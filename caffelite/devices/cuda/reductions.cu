@@ -1,20 +1,5 @@
 // Softmax, its loss, scores. Every sum has one order, whatever the number of multiprocessors.
 
-// The members of a team agree on the result.
-__device__ real team_sum(real v, idx team) {
-  if (team == 32)
-    for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
-  return v;
-}
-__device__ real team_max(real v, idx team) {
-  if (team == 32)
-    for (int d = 16; d; d >>= 1) {
-      real other = __shfl_xor_sync(~0u, v, d);
-      v = other > v || other != other ? other : v;
-    }
-  return v;
-}
-
 // A team's y = exp(x - max) of C numbers, P apart; returns their sum.
 __device__ real team_exponentials(const real* x, real* y, idx lane, idx team, idx c, idx p) {
   real top = x[0], total = 0;

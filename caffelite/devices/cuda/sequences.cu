@@ -75,12 +75,9 @@ KERNEL ctc_norms(const real* scores, double* norms, idx classes, idx rows) {
     const real* mine = scores + row * classes;
     double top = mine[0], total = 0;
     for (idx c = lane; c < classes; c += team) top = mine[c] > top ? (double)mine[c] : top;
-    for (int d = 16; d; d >>= 1) {
-      const double other = __shfl_xor_sync(~0u, top, d);
-      top = other > top ? other : top;
-    }
+    top = team_max(top, team);
     for (idx c = lane; c < classes; c += team) total += exp(mine[c] - top);
-    for (int d = 16; d; d >>= 1) total += __shfl_xor_sync(~0u, total, d);
+    total = team_sum(total, team);
     if (lane == 0) norms[row] = top + log(total);
   }
 }

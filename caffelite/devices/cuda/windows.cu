@@ -138,15 +138,16 @@ __device__ real inverse_power(real scale, real beta) {
   return beta == real(0.75) ? real(1) / (sqrt(scale) * sqrt(sqrt(scale))) : pow(scale, -beta);
 }
 
-// Channel c of number i of (N, C, P). A thread takes `run` channels in turn: where P > 1 neighbors lie far apart, and are then still in the cache.
+// Channel c of number i of (N, C, P). A thread takes RUN channels in turn: neighbors lie far apart, and are then still in the cache.
+#define RUN 16
 #define EACH_IN_RUNS(i, c)                                                                                                       \
-  for (idx s = blockIdx.x * (idx)blockDim.x + threadIdx.x, runs = (channels + run - 1) / run; s < n * runs * p;                 \
+  for (idx s = blockIdx.x * (idx)blockDim.x + threadIdx.x, runs = (channels + RUN - 1) / RUN; s < n * runs * p;                 \
        s += gridDim.x * (idx)blockDim.x)                                                                                        \
-    for (idx c = s / p % runs * run, end = least(c + run, channels), i = (s / (p * runs) * channels + c) * p + s % p; c < end; \
+    for (idx c = s / p % runs * RUN, end = least(c + RUN, channels), i = (s / (p * runs) * channels + c) * p + s % p; c < end; \
          ++c, i += p)
 
 // scale = k + share · the sum of x² over `size` channels around each of (N, C, P), y = x · scale^-beta.
-KERNEL lrn_forward(const blob* x, real* scale, blob* y, idx size, real share, real k, real beta, idx run, idx n, idx channels, idx p) {
+KERNEL lrn_forward(const blob* x, real* scale, blob* y, idx size, real share, real k, real beta, idx n, idx channels, idx p) {
   EACH_IN_RUNS(i, c) {
     idx first = c - (size - 1) / 2, stop = least(first + size, channels);
     real total = k;
@@ -160,7 +161,7 @@ KERNEL lrn_forward(const blob* x, real* scale, blob* y, idx size, real share, re
 }
 
 // dx = dy · scale^-beta - factor · x · the sum of dy·y / scale over the channels that see each.
-KERNEL lrn_backward(const blob* x, const blob* y, const real* scale, const blob* dy, blob* dx, idx size, real factor, real beta, idx run, idx n,
+KERNEL lrn_backward(const blob* x, const blob* y, const real* scale, const blob* dy, blob* dx, idx size, real factor, real beta, idx n,
                     idx channels, idx p) {
   EACH_IN_RUNS(i, c) {
     idx last = c + (size - 1) / 2, stop = least(last + 1, channels);

@@ -84,7 +84,7 @@ class Runs:
 
     def copies(self) -> None:
         for blob in BLOBS:
-            for shape in ((2, 5, 40), (2, 40, 50)):
+            for shape in ((2, 5, 40), (2, 40, 50), (2, 70, 3)):
                 self.dev.transpose(self.normal(*shape, dtype=blob), self.normal(2, *shape[:0:-1], dtype=blob))
             part, wholes = self.normal(5, 24, dtype=blob), [self.normal(5, 64, dtype=blob) for _ in range(3)]
             for start in (8, 3):
@@ -128,7 +128,7 @@ class Runs:
             score.forward(x, label, dev.empty(1), dev.empty(c))
             dev.build(ops.TopK(*shape, 3)).forward(x, self.normal(n, 3, p), self.normal(n, 3, p))
         product = dev.build(ops.InnerProduct(7, 50, 12))
-        product.forward(self.normal(7, 50), self.normal(12, 50), self.normal(12), self.normal(7, 12), 0.0)
+        product._few(self.normal(7, 50), self.normal(12, 50), self.normal(12), self.normal(7, 12), 0.0, True)
 
     def windows(self) -> None:
         dev, window = self.dev, Window((3, 3), (2, 2))
