@@ -1,5 +1,5 @@
 """Damages the sources, the schema and the net of a small fork at random and checks the net with -fork: each ends with a
-result or with reported mistakes, in time.
+result or with reported mistakes, in time. Prints a line for each.
 
 python tests/fuzz_fork.py --runs 200 [--seed 0] [--kind header]
 """
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 FORK = Path(__file__).parent / "fork/small_fork"
@@ -89,10 +90,12 @@ def main() -> None:
         for seed in range(options.seed, options.seed + options.runs):
             kinds = options.chosen or list(KINDS)
             kind = kinds[seed % len(kinds)]
+            start = time.monotonic()
             end, said = outcome(Path(folder), kind, seed)
             outcomes[end] += 1
+            print(f"{kind} {seed}: {end}, {time.monotonic() - start:.0f} s", flush=True)
             if end not in ("runs", "reports"):
-                print(f"--- {kind} {seed}: {end}\n{said}", flush=True)
+                print(f"{said}\n---", flush=True)
     print(dict(outcomes))
     sys.exit(bool(outcomes.keys() - {"runs", "reports"}))
 
