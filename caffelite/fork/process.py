@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import system
-from .arena import Blobs, Layout, Shape
+from .mapped import Blobs, Layout, Shape
 
 _SERVE = "from caffelite.fork.worker import serve; serve(int(sys.argv[1]))"
 
@@ -152,9 +152,9 @@ class RemoteLayer:
         layout = Layout(self.bottoms, self.tops, self.params, self._same, self._call("rooms"))
         self.blobs = Blobs(layout)
         try:
-            self._call("attach", layout, self.blobs.arena.path)
+            self._call("attach", layout, self.blobs.mapped.path)
         finally:
-            self.blobs.arena.forget()
+            self.blobs.mapped.forget()
 
     def forward(self, seed: int, gpu: bool) -> list[np.ndarray]:
         """Computes the tops of ``blobs`` from the bottoms and parameters there; the tops may get other shapes. Returns

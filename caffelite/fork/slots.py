@@ -1,4 +1,4 @@
-"""Where the numbers of a layer's blobs are: in the arena that two processes share, or in memory of the fork's own."""
+"""Where the numbers of a layer's blobs are: in the memory that two processes map, or in the fork's own."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .arena import Arena, Blobs, Layout
+from .mapped import Blobs, Layout, MappedMemory
 
 
 class BlobMemory(Protocol):
@@ -37,7 +37,7 @@ class BlobMemory(Protocol):
 
 
 class Slot(NamedTuple):
-    """The array of a blob in the arena, where that is, and for how many numbers there is room."""
+    """The array of a blob in the mapped memory, where that is, and for how many numbers there is room."""
 
     blob: int
     diff: bool
@@ -53,9 +53,9 @@ class Slots:
     def __init__(self, memory: BlobMemory, bottoms: Sequence[int], tops: Sequence[int], params: Sequence[int]):
         self.memory = memory
         self._blobs = bottoms, tops, params
-        self._earlier: list[Arena] = []  # in which blobs still are
-        self._own: list[np.ndarray] = []  # memory of blobs that have left an arena
-        self._arena: Arena | None = None
+        self._earlier: list[MappedMemory] = []  # in which blobs still are
+        self._own: list[np.ndarray] = []  # memory of blobs that have left mapped memory
+        self._mapped: MappedMemory | None = None
         every = {*bottoms, *tops, *params}
         addresses = {blob: address for blob in every if (address := memory.address(blob))}
         count = Counter(addresses.values())
@@ -66,11 +66,11 @@ class Slots:
         return [[self.memory.room(blob) for blob in blobs] for blobs in self._blobs]
 
     def attach(self, layout: Layout, path: str) -> Blobs:
-        """Makes slots in the arena of this file. The blobs are there from the next ``enter`` on."""
-        if self._arena:
-            self._earlier.append(self._arena)
+        """Makes slots in the mapped memory of this file. The blobs are there from the next ``enter`` on."""
+        if self._mapped:
+            self._earlier.append(self._mapped)
         made = Blobs(layout, path)
-        self._arena = made.arena
+        self._mapped = made.mapped
 
         def slots(which: int, arrays: Sequence[np.ndarray], diff: bool) -> list[Slot]:
             rows = zip(self._blobs[which], arrays, layout.rooms[which], strict=False)  # a loss may be no blob
@@ -87,7 +87,7 @@ class Slots:
                 self.memory.use(blob, diff, address, room, keep)
 
     def enter(self) -> None:
-        """Before a forward pass: all blobs into the arena, bottoms and parameters with what was written there."""
+        """Before a forward pass: all blobs into the mapped memory; bottoms and parameters as they were written."""
         self._enter((*self.bottoms, *self.params), keep=False)
         self._enter((*self.tops, *self.bottom_diffs, *self.top_diffs, *self.param_diffs), keep=True)
         self._earlier.clear()
@@ -100,7 +100,7 @@ class Slots:
         self._read(written)
 
     def _elsewhere(self, slots: Sequence[Slot]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The array in the arena and the memory of each blob that is not there."""
+        """The array in the mapped memory and the memory of each blob that is not there."""
         for blob, diff, array, address, _ in slots:
             if not self.memory.at(blob, diff, address, array.size):
                 yield array, self.memory.array(blob, diff)
@@ -110,7 +110,7 @@ class Slots:
             own[...] = array.ravel()
 
     def write(self, slots: Sequence[Slot]) -> None:
-        """Sees that what the code has computed is in the arena."""
+        """Sees that what the code has computed is in the mapped memory."""
         for array, own in self._elsewhere(slots):
             array.ravel()[...] = own
 
@@ -121,18 +121,18 @@ class Slots:
             (array if here else self.memory.array(blob, diff))[...] = 0
 
     def leave(self) -> None:
-        """After code has run: gives memory of its own to what is in an arena and is now another blob's as well, which
-        may use it as long as it likes."""
-        if self._arena is None:
+        """After code has run: gives memory of its own to what is in mapped memory and is now another blob's as well,
+        which may use it as long as it likes."""
+        if self._mapped is None:
             return
-        arenas = (self._arena, *self._earlier)
+        every = (self._mapped, *self._earlier)
         data = (*self.bottoms, *self.tops, *self.params)
         diffs = (*self.bottom_diffs, *self.top_diffs, *self.param_diffs)
         for blob, diff, *_ in (*data, *diffs):
             if not self.memory.shared(blob, diff):
                 continue
             address = self.memory.address(blob, diff)
-            if any(arena.has(address) for arena in arenas):
+            if any(one.has(address) for one in every):
                 own = np.empty(self.memory.room(blob), np.float32)
                 self._own.append(own)
                 self.memory.use(blob, diff, own.ctypes.data, own.size, keep=True)

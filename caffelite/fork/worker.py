@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .arena import Blobs, Layout, Shape
+from .mapped import Blobs, Layout, Shape
 from .slots import Slots
 
 BLAS = "sgemm dgemm sgemv dgemv sger dger ssymm dsymm ssyrk dsyrk sdot ddot".split()
@@ -162,8 +162,8 @@ class NativeLayer:
         self.blobs = self.slots.attach(layout, path)
 
     def forward(self, shapes: Sequence[Shape], seed: int, gpu: bool) -> list[Shape]:
-        """The tops' shapes. The values are in the arena, those of the tops if it has these shapes, and those of the
-        parameters, which the layer may change."""
+        """The tops' shapes. The values are in the mapped memory, those of the tops if it has these shapes, and those
+        of the parameters, which the layer may change."""
         slots = self._attached()
         for blob, shape in zip(self.bottoms, shapes, strict=True):
             self.library.reshape(blob, shape)
@@ -187,7 +187,7 @@ class NativeLayer:
         slots.write(slots.tops)
 
     def backward(self, down: Sequence[bool], gpu: bool) -> None:
-        """Gradients of bottoms and parameters into the arena, from those of the tops there."""
+        """Gradients of bottoms and parameters into the mapped memory, from those of the tops there."""
         slots = self._attached()
         slots.clear(slots.param_diffs)  # first: Parameter's is the gradient of its top
         slots.enter_backward()

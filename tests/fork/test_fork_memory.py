@@ -112,7 +112,7 @@ class InThisProcess:
 
 
 @pytest.mark.parametrize(("kind", "direct"), [("Twice", True), ("View", False)])
-def test_blobs_compute_in_the_arena(tmp_path, monkeypatch, kind, direct):
+def test_blobs_compute_in_mapped_memory(tmp_path, monkeypatch, kind, direct):
     """Where no other blob has their memory."""
     monkeypatch.chdir(tmp_path)
     native = InThisProcess()

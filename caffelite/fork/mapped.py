@@ -1,4 +1,4 @@
-"""Memory that two processes share: the blobs of one layer."""
+"""Memory that two processes map: the blobs of one layer."""
 
 import math
 import mmap
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 ALIGNMENT = 16  # numbers
 
 
-class Arena:
+class MappedMemory:
     """float32 arrays, one after another, in a file that both processes map.
 
     slots: the shape of each array, and how many numbers there is room for. path: of the file that the other process
@@ -39,7 +39,7 @@ class Arena:
         ]
 
     def has(self, address: int) -> bool:
-        """Whether a number at this address of the process is in the arena."""
+        """Whether a number at this address of the process is in this memory."""
         return 0 <= address - self.memory.ctypes.data < self.memory.nbytes
 
     def forget(self) -> None:
@@ -61,8 +61,8 @@ class Layout:
 
 
 class Blobs:
-    """What a layer's process reads and writes: data and diff of bottoms, tops and parameters, in one arena. A top in
-    place has the arrays of its bottom."""
+    """What a layer's process reads and writes: data and diff of bottoms, tops and parameters, in one mapped memory.
+    A top in place has the arrays of its bottom."""
 
     def __init__(self, layout: Layout, path: str | None = None):
         shapes = [*layout.bottoms, *layout.tops, *layout.params]
@@ -74,8 +74,8 @@ class Blobs:
         own = sorted(set(sources))
         bottoms, tops, params = layout.rooms
         rooms = [*bottoms, *(tops or len(layout.tops) * [0]), *params]
-        self.arena = Arena(2 * [(shapes[i], rooms[i]) for i in own], path)
-        arrays = self.arena.arrays
+        self.mapped = MappedMemory(2 * [(shapes[i], rooms[i]) for i in own], path)
+        arrays = self.mapped.arrays
         every = [arrays[own.index(i)] for i in sources]
         every_diff = [arrays[len(own) + own.index(i)] for i in sources]
         self.bottoms, self.tops, self.params = every[:first], every[first:last], every[last:]
