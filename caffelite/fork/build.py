@@ -39,6 +39,7 @@ SHIMS = (
     ("cublas", "cuda"),
     ("curand", "cuda"),
     ("cufft", "cuda"),
+    ("cusparse", "cuda"),
     ("cuComplex", "cuda"),
     ("driver_types", "cuda"),
     ("device_launch_parameters", "cuda"),

@@ -101,6 +101,40 @@ def test_a_function_on_device_memory_that_a_layer_calls(tmp_path):
     np.testing.assert_array_equal(made.forward()["y"], 2 * X)
 
 
+SPARSE = """
+#include <cusparse.h>
+#include "caffe/layers/bend_layer.hpp"
+namespace caffe {
+template <typename Dtype>
+class SparseLayer : public BendLayer<Dtype> {
+ public:
+  explicit SparseLayer(const LayerParameter& param) : BendLayer<Dtype>(param) {
+    CHECK_EQ(cusparseCreate(&handle_), CUSPARSE_STATUS_SUCCESS);
+    CHECK_EQ(cusparseCreateMatDescr(&matrix_), CUSPARSE_STATUS_SUCCESS);
+    cusparseSetMatType(matrix_, CUSPARSE_MATRIX_TYPE_GENERAL);
+    cusparseSetMatIndexBase(matrix_, CUSPARSE_INDEX_BASE_ZERO);
+  }
+  virtual ~SparseLayer() { cusparseDestroyMatDescr(matrix_), cusparseDestroy(handle_); }
+  virtual inline const char* type() const { return "Sparse"; }
+ protected:
+  cusparseHandle_t handle_;
+  cusparseMatDescr_t matrix_;
+};
+INSTANTIATE_CLASS(SparseLayer);
+REGISTER_LAYER_CLASS(Sparse);
+}
+"""
+
+
+def test_a_layer_that_holds_matrices_of_cusparse_runs(tmp_path):
+    """On a CPU, where nothing computes with them."""
+    fork = shutil.copytree(FORK, tmp_path / "fork")
+    (fork / "src/caffe/layers/sparse_layer.cpp").write_text(SPARSE)
+    made = net(tmp_path, INPUT + layer("Sparse"), fork)
+    made.blobs["x"].data[...] = X
+    np.testing.assert_allclose(made.forward()["y"], X / (1 + abs(X)), rtol=1e-5)
+
+
 ROWS = {
     "Bend": ("bend_param { slope: 2 }", lambda x: x / (1 + 2 * abs(x)), lambda x: (1 + 2 * abs(x)) ** -2.0),
     "Wave": ("wave_param { frequency: 3 }", lambda x: np.sin(3 * x), lambda x: 3 * np.cos(3 * x)),

@@ -200,6 +200,29 @@ typedef float cufftReal;
 typedef float2 cuComplex, cufftComplex;
 typedef double2 cuDoubleComplex, cufftDoubleComplex;
 
+// cuSPARSE: handles and descriptions of matrices; what computes with them compiles for a GPU alone
+enum cusparseStatus_t { CUSPARSE_STATUS_SUCCESS, CUSPARSE_STATUS_NOT_INITIALIZED, CUSPARSE_STATUS_ALLOC_FAILED,
+  CUSPARSE_STATUS_INVALID_VALUE, CUSPARSE_STATUS_ARCH_MISMATCH, CUSPARSE_STATUS_MAPPING_ERROR,
+  CUSPARSE_STATUS_EXECUTION_FAILED, CUSPARSE_STATUS_INTERNAL_ERROR, CUSPARSE_STATUS_MATRIX_TYPE_NOT_SUPPORTED,
+  CUSPARSE_STATUS_ZERO_PIVOT };
+enum cusparseMatrixType_t { CUSPARSE_MATRIX_TYPE_GENERAL };
+enum cusparseIndexBase_t { CUSPARSE_INDEX_BASE_ZERO, CUSPARSE_INDEX_BASE_ONE };
+typedef struct cusparseContext* cusparseHandle_t;
+typedef struct cusparseMatDescr* cusparseMatDescr_t;
+inline cusparseStatus_t cusparseCreate(cusparseHandle_t* handle) {
+  return *handle = reinterpret_cast<cusparseHandle_t>(1), CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDestroy(cusparseHandle_t) { return CUSPARSE_STATUS_SUCCESS; }
+inline cusparseStatus_t cusparseSetStream(cusparseHandle_t, cudaStream_t) { return CUSPARSE_STATUS_SUCCESS; }
+inline cusparseStatus_t cusparseCreateMatDescr(cusparseMatDescr_t* matrix) {
+  return *matrix = reinterpret_cast<cusparseMatDescr_t>(1), CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t cusparseDestroyMatDescr(cusparseMatDescr_t) { return CUSPARSE_STATUS_SUCCESS; }
+inline cusparseStatus_t cusparseSetMatType(cusparseMatDescr_t, cusparseMatrixType_t) { return CUSPARSE_STATUS_SUCCESS; }
+inline cusparseStatus_t cusparseSetMatIndexBase(cusparseMatDescr_t, cusparseIndexBase_t) {
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
 enum curandStatus_t { CURAND_STATUS_SUCCESS, CURAND_STATUS_VERSION_MISMATCH, CURAND_STATUS_NOT_INITIALIZED,
   CURAND_STATUS_ALLOCATION_FAILED, CURAND_STATUS_TYPE_ERROR, CURAND_STATUS_OUT_OF_RANGE,
   CURAND_STATUS_LENGTH_NOT_MULTIPLE, CURAND_STATUS_DOUBLE_PRECISION_REQUIRED, CURAND_STATUS_LAUNCH_FAILURE,
