@@ -26,6 +26,24 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def processor_limit() -> float | None:
+    """How many cores' time this process may use at most, as containers are limited; None: all of its cores' (Linux's
+    control groups)."""
+    folders = [Path("/sys/fs/cgroup")]
+    with suppress(OSError):
+        own = [line[3:] for line in Path("/proc/self/cgroup").read_text().split("\n") if line.startswith("0::")]
+        folders += [folders[0] / path.lstrip("/") for path in own]
+    limits = []
+    for folder in folders:
+        with suppress(OSError, ValueError):
+            quota, period = (folder / "cpu.max").read_text().split()
+            limits.append(int(quota) / int(period))  # a quota "max" is no number
+        with suppress(OSError, ValueError):
+            quota, period = ((folder / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+            limits.append(int(quota) / int(period))
+    return min((limit for limit in limits if limit > 0), default=None)
+
+
 def yield_core() -> None:
     """Lets another process have this core."""
     if hasattr(os, "sched_yield"):

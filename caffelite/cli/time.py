@@ -29,7 +29,8 @@ ROUNDS = 5
 @options.state
 @options.weights
 @options.set_layers
-def time(model, gpu, device_options, iterations, shape, phase, level, stage, weights, set_fields) -> None:
+@click.option("--threads", is_flag=True, help="Also how often the threads of a CPU start together, wait and sleep.")
+def time(model, gpu, device_options, iterations, shape, phase, level, stage, weights, set_fields, threads) -> None:
     """Times a net: each layer's forward and backward, whole iterations (medians), and what of the device's ceilings
     that is. The last column has the algorithms that a CPU's convolution takes where several are measured, for forward,
     data gradient and weight gradient.
@@ -43,6 +44,7 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
     Examples:
       caffelite time -model models/lenet/train_val.prototxt -iterations 20 -set data.data_param.batch_size=128
       caffelite time -model models/lenet/train_val.prototxt -precision all
+      caffelite time -model models/lenet/train_val.prototxt -threads
     """
     start()
     from ..inspection import timing
@@ -60,6 +62,8 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
             net.backward()
         return net
 
+    if threads and (gpu is not None or device_options["precision"] == "all"):
+        raise click.UsageError("-threads is about a CPU at one precision: leave out -gpu and -precision all")
     if device_options["precision"] == "all":
         _compare(opened, iterations)
         return
@@ -70,9 +74,12 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
         whole = timing.whole(net, iterations)
         net.check_faults()
         ceilings = timing.ceilings(net.dev)
+        use = timing.thread_use(net, iterations) if threads else []
     report(net, passes)
     log.info("*** Benchmark ends ***")
     _print_table(net, passes, whole, ceilings)
+    for line in use:
+        say(line)
 
 
 def _compare(opened: Callable, iterations: int) -> None:

@@ -59,15 +59,23 @@ def whole(net: Net, count: int) -> float:
     """Milliseconds of a pass forward and backward as training runs it, the median of ``count``: on a GPU as CUDA
     graphs."""
     dev = net.dev
+    for _ in range(0 if dev.traits.synchronous else 4):  # graphs are captured
+        _pass(net)
+    return statistics.median(laps(dev, lambda: _pass(net), count))
 
-    def run(iteration: int) -> None:
-        net.clear_loss()
-        net.forward(iteration)
-        net.backward()
 
-    for i in range(0 if dev.traits.synchronous else 4):  # graphs are captured
-        run(i)
-    return statistics.median(laps(dev, lambda: run(0), count))
+def _pass(net: Net) -> None:
+    net.clear_loss()
+    net.forward()
+    net.backward()
+
+
+def thread_use(net: Net, count: int) -> list[str]:
+    """Sentences on what the threads of a CPU, the net's device, do in ``count`` passes."""
+    from ..devices.cpu import CPU, thread_use
+
+    assert isinstance(net.dev, CPU)
+    return thread_use.measured(net.dev, lambda: _pass(net), count).lines()
 
 
 def laps(dev: Device, run: Callable[[], None], count: int) -> list[float]:

@@ -92,3 +92,17 @@ def test_the_log_says_which_precision_auto_is(folder, call, monkeypatch, kind, p
     monkeypatch.setattr(type(library), "bf16", lambda self: kind)
     result = call("time", "-model", "net.prototxt", "-iterations", "1", "-precision", "auto")
     assert result.status == 0 and f"Precision: {precision}, by -precision auto" in result.err
+
+
+def test_what_the_threads_do(folder, call):
+    result = call("time", "-model", "net.prototxt", "-iterations", "3", "-threads").ok
+    lines = result.out.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("Threads: "))
+    assert re.fullmatch(r"Threads: \d+; a pass forward and backward of [\d.e-]+ ms has", lines[begin])
+    assert re.fullmatch(r"  [\d.]+ regions of kernels on several threads.*", lines[begin + 1])
+
+
+@pytest.mark.parametrize("more", [("-precision", "all"), ("-gpu", "0")])
+def test_threads_are_those_of_a_cpu(folder, call, more):
+    result = call("time", "-model", "net.prototxt", "-threads", *more)
+    assert result.status == 2 and "-threads is about a CPU" in result.err

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from caffelite.devices.cpu.kernels.parallel import body, launch, loop
+from caffelite.devices.cpu.kernels.parallel import body, counters, launch, loop, ticks
 
 STEP = 2
 
@@ -69,3 +69,17 @@ def test_a_loop_is_called_without_its_ends(two_threads):
     assert record_one_of_two.__doc__ == "starts: the first iteration of its thread."
     code = record_one_of_two.py_func.__code__
     assert (code.co_filename, code.co_firstlineno) == (__file__, record.py_func.__code__.co_firstlineno + 5)
+
+
+def test_regions_of_several_threads_are_counted(two_threads):
+    starts = np.zeros(8)
+    record(8, starts, 2.0, (-1, 5))
+    before = counters.copy()
+    record(8, starts, 2.0, (-1, 5))
+    record(1, starts, 2.0, (-1, 5))
+    numba.set_num_threads(1)
+    record(8, starts, 2.0, (-1, 5))
+    regions, elapsed, available, worked = (counters - before).tolist()
+    assert regions == 1
+    assert available == 2 * elapsed
+    assert (0 < worked <= available) if ticks() else worked == 0

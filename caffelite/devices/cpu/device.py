@@ -20,6 +20,7 @@ from ..exclusive import DeviceLock
 from ..traits import CPU_EAGER, cpu_traits
 from ..types import Gather
 from . import (  # those that are not used register what they build
+    awake,
     blas,
     choices,
     convolution,  # noqa: F401
@@ -64,6 +65,7 @@ class CPU(FormulaKernels):
         _log_compiling()
         self.dtype = np.dtype(dtype)
         self.threads = self.active_threads = numba.get_num_threads()
+        self.cores = awake.cores(self.threads)
         self._workspace = np.empty(0, np.uint8)
         self.library = onednn.load() if dtype == "float32" else None
         if dtype == "float32" and not self.library:

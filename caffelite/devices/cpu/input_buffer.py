@@ -27,7 +27,8 @@ class InputBuffer:
     def set_clock(self, which: int, iteration: int, micro_batch: int) -> None:
         self.clock = (iteration, micro_batch)
 
-    def send(self, count: int = 1) -> None: ...
+    def send(self, count: int = 1) -> None:
+        self._device.cores.note_pass()
 
     def select(self, which: int) -> None: ...
 

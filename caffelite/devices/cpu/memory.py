@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .awake import AwakeCores
 from .kernels import channels_last
 
 
@@ -14,6 +15,7 @@ class Memory:
     dtype: np.dtype[Any]
     threads: int  # of kernels
     active_threads: int  # that operations use at present
+    cores: AwakeCores
     _workspace: np.ndarray
 
     def empty(self, shape: tuple[int, ...] | int, dtype: DTypeLike | None = None) -> np.ndarray:

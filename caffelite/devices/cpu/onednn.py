@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import metadata
 from operator import is_
@@ -99,7 +99,8 @@ class Library:
         self.engine, self.stream = _pointer(), _pointer()
         self("engine_create", ct.byref(self.engine), _CPU, ct.c_size_t(0))
         self("stream_create", ct.byref(self.stream), self.engine, _IN_ORDER)
-        self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
+        self.execute: Callable[..., int] = functions.dnnl_primitive_execute
+        self.set_handle = functions.dnnl_memory_set_data_handle
         # Both are constant, and oneDNN copies them.
         self.layout, self.attributes = functools.cache(self._layout), functools.cache(self._attributes)
 

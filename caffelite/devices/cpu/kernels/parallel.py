@@ -31,6 +31,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
+import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils, compiler
@@ -38,6 +40,13 @@ from numba.extending import intrinsic
 from numba.np.ufunc.parallel import _launch_threads
 
 from .settings import kernel
+
+# What all regions of several threads took since the start of the process: how many they were, the ticks from begin to
+# end, the same times their threads, and the ticks in which bodies ran. Only x86 processors show programs their ticks;
+# on others all but the first stay 0.
+REGIONS, ELAPSED, AVAILABLE, WORKED = range(4)
+counters = np.zeros(4, np.int64)
+llvmlite.binding.add_symbol("caffelite_regions", counters.ctypes.data)
 
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 # What Numba's threads call: with addresses of operands, how many iterations of each, the operands' steps, and data.
@@ -80,6 +89,35 @@ def _compile(context: Any, body: Any, kinds: tuple[Any, ...]) -> Any:
     ).fndesc
 
 
+def _ticks(builder: Any) -> Any:
+    if not builder.module.triple.startswith(("x86_64", "i386", "i686")):
+        return _WORD(0)
+    clock = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_WORD, []), "llvm.readcyclecounter")
+    return builder.call(clock, [])
+
+
+@intrinsic
+def _clock(_context: Any) -> Any:
+    def codegen(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        return _ticks(builder)
+
+    return types.int64(), codegen
+
+
+@kernel
+def ticks():
+    """The processor's clock, which ``counters`` are read from; 0 where it does not show one."""
+    return _clock()
+
+
+def _count(builder: Any, counter: int, amount: Any) -> None:
+    """Adds to one of ``counters``."""
+    kind = ir.ArrayType(_WORD, len(counters))
+    name = "caffelite_regions"
+    every = builder.module.globals.get(name) or ir.GlobalVariable(builder.module, kind, name)
+    builder.atomic_rmw("add", cgutils.gep_inbounds(builder, every, 0, counter), amount, "monotonic")
+
+
 class _Shared:
     """A record on the stack of the launching thread: the body's arguments as primitive values, the number of
     iterations, the number of chunks they are divided into, and the status of a body that raised an error."""
@@ -119,6 +157,7 @@ def _callback(context: Any, module: Any, compiled: Any, shared: _Shared) -> Any:
     least, more = builder.udiv(count, chunks), builder.urem(count, chunks)
     arguments = shared.load_arguments(builder, record)
     run = context.declare_function(module, compiled)
+    begin = _ticks(builder)
     with cgutils.for_range(builder, builder.load(counts)) as loop:
         chunk = builder.add(start, loop.index)
         longer = builder.icmp_unsigned("<", chunk, more)
@@ -130,6 +169,8 @@ def _callback(context: Any, module: Any, compiled: Any, shared: _Shared) -> Any:
             with cgutils.if_unlikely(builder, status.is_error):
                 shared.store(builder, record, shared.code, status.code)
                 shared.store(builder, record, shared.error, status.excinfoptr)
+    with builder.if_then(builder.icmp_unsigned(">", chunks, _WORD(1))):
+        _count(builder, WORKED, builder.sub(_ticks(builder), begin))
     builder.ret_void()
     return function
 
@@ -156,7 +197,12 @@ def _run(builder: Any, callback: Any, record: Any, count: Any, store_chunks: Cal
     with builder.if_else(several) as (then, otherwise):
         with then:
             addresses = [builder.bitcast(value, _BYTES) for value in (callback, operands, counts, steps)]
+            begin = _ticks(builder)
             builder.call(parallel_for, [*addresses, data, _WORD(0), _WORD(1), threads])
+            lapse = builder.sub(_ticks(builder), begin)
+            _count(builder, REGIONS, _WORD(1))
+            _count(builder, ELAPSED, lapse)
+            _count(builder, AVAILABLE, builder.mul(lapse, threads))
         with otherwise:
             builder.call(callback, [operands, counts, steps, data])
 

@@ -30,7 +30,7 @@ def count_up(_context, address):
 
 
 @intrinsic
-def _value(_context, address):
+def value_at(_context, address):
     """The counter at an address."""
 
     def codegen(_context, builder, _signature, arguments):
@@ -40,7 +40,7 @@ def _value(_context, address):
 
 
 @intrinsic
-def _pause(_context):
+def pause(_context):
     """Tells an x86 processor that the thread waits in a loop."""
 
     def codegen(context, builder, _signature, _arguments):
@@ -56,9 +56,9 @@ def _pause(_context):
 def wait_for(address, count):
     """Returns once the counter at an address has reached ``count``."""
     spins = 0
-    while _value(address) < count:
+    while value_at(address) < count:
         spins += 1
         if spins < SPINS:
-            _pause()
+            pause()
         else:
             _yield()
