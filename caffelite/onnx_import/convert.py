@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, reporting
-from . import proof, reader, translate
+from . import branches, proof, reader, translate
 from .trace import trace
 from .train_net import train_net
 
@@ -34,7 +34,7 @@ def convert(path: Path, shapes: Mapping[str, tuple[int, ...]], given: Mapping[st
     if not reader.is_onnx(data):
         what, remedy = f"{path} holds weights without a net", "name the net that has them: -model; or export it as ONNX"
         raise CaffeliteError(what, expected="an ONNX net", remedy=remedy)
-    model = reader.read(path, data)
+    model = branches.chosen(reader.read(path, data), shapes)
     translate.refuse_unknown(model)
     traced = trace(model, model.operators, shapes)
     made = translate.translate(traced, path.stem)

@@ -1,4 +1,4 @@
-"""Operators of matrices, of normalization and of sequences."""
+"""Operators of matrices and of normalization."""
 
 from typing import Any
 
@@ -8,8 +8,6 @@ from .builder import Builder, Unsupported, translates
 from .images import weights
 from .reader import Operator
 from .shapes import permuted
-
-_USUAL = ["sigmoid", "tanh", "tanh"]
 
 
 @translates("Gemm")
@@ -109,68 +107,3 @@ def layer_norm(b: Builder, op: Operator) -> list[str]:
     if axis != 1 or len(shape) != 2:
         x = b.add("Reshape", [x], suffix="shape", reshape_param={"shape": {"dim": [-1, *shape[1:]]}})
     return [x]
-
-
-@translates("LSTM")
-def lstm(b: Builder, op: Operator) -> list[str]:
-    w, r = b.constant(op, 1), b.constant(op, 2)
-    if (
-        w is None
-        or r is None
-        or op.get("layout", 0)
-        or not _usual(op.get("activations") or [])
-        or op.get("clip")
-        or op.get("input_forget")
-    ):
-        raise Unsupported(op, "another form than PyTorch's nn.LSTM", "export nn.LSTM")
-    for i, what in ((5, "an initial state"), (6, "an initial cell"), (7, "peepholes")):
-        value = b.constant(op, i)
-        if i < len(op.inputs) and op.inputs[i] and (value is None or value.any()):
-            raise Unsupported(op, what, "start with zeros")
-    if any(name in other.inputs for name in op.outputs[2:] if name for other in b.traced.operators):
-        raise Unsupported(op, "its last cell is read", "read the sequence alone")
-    both, size = op.get("direction", "forward"), op.get("hidden_size")
-    reversed_ = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[both]
-    bias = b.constant(op, 3)
-    bias = np.zeros((len(w), 8 * size), np.float32) if bias is None else bias
-    tops = []
-    for i, backward in enumerate(reversed_):
-        x = b.add("Reverse", [b.x(op)], suffix="reversed", reverse_param={"axis": 0}) if backward else b.x(op)
-        params = [_gates(w[i]), _gates(r[i]), _gates(bias[i, : 4 * size] + bias[i, 4 * size :])]
-        y = b.add("Lstm", [x], params, lstm_param={"num_output": size})
-        tops.append(b.add("Reverse", [y], suffix="forward", reverse_param={"axis": 0}) if backward else y)
-    return _outputs(b, op, tops, reversed_)
-
-
-def _usual(activations: list[str]) -> bool:
-    """Whether these are an LSTM's activations where the file names none."""
-    return [name.lower() for name in activations] in ([], _USUAL, _USUAL * 2)
-
-
-def _gates(array: np.ndarray) -> np.ndarray:
-    """From input, output, forget, cell to input, forget, output, cell."""
-    i, o, f, c = np.split(array, 4)
-    return np.concatenate([i, f, o, c])
-
-
-def _outputs(b: Builder, op: Operator, tops: list[str], backwards: list[bool]) -> list[str]:
-    """The sequence (T, directions, N, D), and the last states (directions, N, D)."""
-    steps, _, size = b.shape(op.inputs[0])[0], 0, op.get("hidden_size")
-    read = {name for other in b.traced.operators for name in other.inputs} | set(b.traced.model.outputs)
-    made = []
-    if op.outputs[0] in read:
-        parts = [b.add("Reshape", [y], suffix="axis", reshape_param={"shape": {"dim": [0, 1, -1, size]}}) for y in tops]
-        made.append(b.add("Concat", parts, suffix="both") if len(parts) > 1 else parts[0])
-    else:
-        made.append("")
-    if len(op.outputs) > 1 and op.outputs[1] in read:
-        last = []
-        for y, backward in zip(tops, backwards, strict=True):
-            fields = {"axis": 0, "slice_point": [1 if backward else steps - 1]}
-            if steps > 1:
-                parts = b.add_many("Slice", [y], 2, suffix="last", slice_param=fields)
-                b.silence([parts[0 if not backward else 1]])
-                y = parts[1 if not backward else 0]
-            last.append(y)
-        made.append(b.add("Concat", last, suffix="states", concat_param={"axis": 0}) if len(last) > 1 else last[0])
-    return made + [""] * (len(op.outputs) - len(made))

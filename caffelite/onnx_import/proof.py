@@ -19,7 +19,7 @@ from ..proof.differences import Differences, share
 from ..proof.logits import KINDS
 from ..proof.runners import Arrays, NetRunner, by_sample, count_rows
 from .builder import Builder
-from .trace import BATCH, Traced, draw, input_kinds, plain_runner
+from .trace import BATCH, Traced, draw, plain_runner
 from .translate import deploy_net
 
 log = logging.getLogger("caffelite")
@@ -45,7 +45,7 @@ def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = N
     single = not traced.open_batch and theirs.single
     shapes = {name: (BATCH, *shape[1:]) if single else shape for name, shape in traced.inputs.items()}
     several, samples = True, 0
-    for fed in [draw(shapes, input_kinds(traced.model), 1), *([dict(given)] if given else [])]:
+    for fed in [draw(traced.model, shapes, 1), *([dict(given)] if given else [])]:
         expected = theirs.outputs(fed)
         found = _at_once(mine, fed, single) if several else None
         if found is None or (single and any(not share(found[n], expected[n]) <= NEAR for n in judged.values())):

@@ -71,6 +71,14 @@ def read(path: Path, data: bytes) -> Model:
         return _model(onnx, proto, path)
 
 
+def remodel(model: Model, proto: Any) -> Model:
+    """A model of the same file with another graph."""
+    onnx = import_onnx("reading ONNX files")
+    with _damaged(onnx, model.path):
+        _check(onnx, proto)
+        return _model(onnx, proto, model.path)
+
+
 def parse(path: Path, data: bytes) -> Any:
     """The message of an ONNX file with these bytes, with all values in it. Errors: as for `read`, but for operators
     that are no standard ones."""
@@ -123,23 +131,34 @@ def _model(onnx: Any, proto: Any, path: Path) -> Model:
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
     operators = []
     for node in graph.node:
-        if any(len(attribute.graphs) or attribute.HasField("g") for attribute in node.attribute):
-            what = f'{node.op_type} "{node.name}" runs a graph of its own, as a branch or a loop of the program does'
-            raise CaffeliteError(
-                what, remedy="export the net for one fixed shape, by tracing, so that no branch is left"
-            )
-        attributes = attributes_of(onnx, node)
+        runs_graphs = any(len(attribute.graphs) or attribute.HasField("g") for attribute in node.attribute)
+        if runs_graphs and node.op_type != "If":
+            what = f'{node.op_type} "{node.name}" runs a graph of its own, as a loop of the program does'
+            remedy = "export the net by tracing, for one fixed shape; Keras's recurrent layers with unroll=True"
+            raise CaffeliteError(what, remedy=remedy)
+        attributes = {} if runs_graphs else attributes_of(onnx, node)
         if node.op_type == "Constant":
             constants[node.output[0]] = _constant(attributes, node)
         else:
             operators.append(Operator(node.op_type, node.name, list(node.input), list(node.output), attributes))
-    used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    used = _read_names(graph)
     for unread in [value for value in graph.input if value.name not in used]:  # as tf2onnx leaves them
         graph.input.remove(unread)
     fed = {value.name: _dims(onnx, value) for value in graph.input if value.name not in constants}
     if not fed:
         raise CaffeliteError(f"{path} has no input", expected="an input for pictures or numbers")
     return Model(path, proto, opset, operators, fed, [value.name for value in graph.output], constants)
+
+
+def _read_names(graph: Any) -> set[str]:
+    """What operators and outputs read, also in the branches of the graph."""
+    names = {value.name for value in graph.output}
+    for node in graph.node:
+        names.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                names |= _read_names(attribute.g)
+    return names
 
 
 def _constant(attributes: Mapping[str, Any], node: Any) -> np.ndarray:
@@ -167,7 +186,7 @@ def _load_values(onnx: Any, proto: Any, path: Path) -> None:
     """Reads values that lie in other files of the folder of the net into the message. Errors: a file that lies
     elsewhere, also by a link; values beyond its end; more than one message can hold."""
     total = proto.ByteSize()
-    for tensor in proto.graph.initializer:
+    for tensor in _tensors(proto.graph):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -184,6 +203,18 @@ def _load_values(onnx: Any, proto: Any, path: Path) -> None:
         tensor.raw_data = _slice(path, name, offset, length, tensor.name)
         tensor.ClearField("external_data")
         tensor.data_location = onnx.TensorProto.DEFAULT
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """All tensors that hold values: initializers and attributes of operators, also those of graphs within the graph."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                yield from _tensors(inner)
 
 
 def _width(onnx: Any, tensor: Any) -> int:

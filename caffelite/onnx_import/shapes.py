@@ -20,9 +20,16 @@ def identity(b: Builder, op: Operator) -> list[str]:
 
 @translates("Cast")
 def cast(b: Builder, op: Operator) -> list[str]:
-    if op.get("to") not in FLOATS:
+    if op.get("to") not in FLOATS and op.inputs[0] not in b.traced.whole and not _chooses_rows(b, op):
         raise Unsupported(op, "it rounds to whole numbers", "end the net before it")
     return [b.x(op)]
+
+
+def _chooses_rows(b: Builder, op: Operator) -> bool:
+    """Whether its numbers choose rows of tables alone: Embed rounds them as the operator does."""
+    readers = [other for other in b.traced.operators if op.outputs[0] in other.inputs]
+    tables = all(each.kind == "Gather" and each.inputs[1] == op.outputs[0] for each in readers)
+    return bool(readers) and tables and op.outputs[0] not in b.traced.model.outputs
 
 
 @translates("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -243,6 +250,21 @@ def _greatest(b: Builder, op: Operator, x: str, shape: tuple[int, ...], axes: li
     if follows is not None:
         dims[follows] = -1
     return b.add("Reshape", [x], suffix="axes", reshape_param={"shape": {"dim": dims}})
+
+
+@translates("ArgMax", "ArgMin")
+def place(b: Builder, op: Operator) -> list[str]:
+    """Of equal numbers Caffe's layer takes the last: for the first it is given the axis from its end."""
+    shape, x = b.shape(op.inputs[0]), b.x(op)
+    axis = op.get("axis", 0) % len(shape)
+    if axis == b.traced.batch_axis.get(op.inputs[0]):
+        raise Unsupported(op, "it compares samples of the batch", "reduce each sample alone")
+    first = not op.get("select_last_index", 0)
+    x = power(b, x, suffix="negative", scale=-1) if op.kind == "ArgMin" else x
+    x = b.add("Reverse", [x], suffix="reversed", reverse_param={"axis": axis}) if first else x
+    y = b.add("ArgMax", [x], argmax_param={"axis": axis})
+    y = power(b, y, suffix="place", scale=-1, shift=shape[axis] - 1) if first else y
+    return [y if op.get("keepdims", 1) else b.add("Squeeze", [y], suffix="axis", squeeze_param={"axis": [axis]})]
 
 
 @translates("Softmax", "LogSoftmax")

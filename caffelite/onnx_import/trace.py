@@ -22,14 +22,15 @@ NOT_FOLDED = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUnifor
 @dataclass
 class Traced:
     """What is known of the tensors of a net by name: ``shapes``; ``values`` of those that are constant; ``batch_axis``:
-    the axis whose length follows the batch, None where none does; open_batch: whether the file leaves the batch
-    open."""
+    the axis whose length follows the batch, None where none does; ``whole``: those of whole numbers; open_batch:
+    whether the file leaves the batch open."""
 
     model: Model
     operators: list[Operator]
     shapes: dict[str, tuple[int, ...]]
     values: dict[str, np.ndarray]
     batch_axis: dict[str, int | None]
+    whole: set[str]
     inputs: dict[str, tuple[int, ...]]
     open_batch: bool
 
@@ -42,15 +43,18 @@ class Traced:
         return self.values[name]
 
 
-def draw(shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, np.dtype], seed: int) -> dict[str, np.ndarray]:
-    """Random inputs: standard normal numbers, or for integers 0 and 1."""
-    rng = np.random.default_rng(seed)
-    return {
-        name: rng.integers(0, 2, shape).astype(kinds[name])
-        if kinds[name].kind == "i"
-        else rng.standard_normal(shape).astype(np.float32)
-        for name, shape in shapes.items()
-    }
+def draw(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, np.ndarray]:
+    """Random inputs: standard normal numbers, or 0 and 1 for integers and for what the net rounds to integers."""
+    onnx, rng = import_onnx("reading ONNX files"), np.random.default_rng(seed)
+    rounds = [
+        op.kind == "Cast" and op.get("to") in (onnx.TensorProto.INT32, onnx.TensorProto.INT64) for op in model.operators
+    ]
+    made = {}
+    for name, kind in input_kinds(model).items():
+        rounded = all(is_rounding for op, is_rounding in zip(model.operators, rounds, strict=True) if name in op.inputs)
+        whole, shape = kind.kind == "i" or rounded, shapes[name]
+        made[name] = (rng.integers(0, 2, shape) if whole else rng.standard_normal(shape)).astype(kind)
+    return made
 
 
 def input_kinds(model: Model) -> dict[str, np.dtype]:
@@ -86,25 +90,35 @@ def sample_shapes(model: Model, wanted: Mapping[str, tuple[int, ...]]) -> tuple[
 def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[int, ...]]) -> Traced:
     """Runs the net, with an open batch twice, of two sizes, so that it shows which axes follow the batch."""
     shapes, opened = sample_shapes(model, wanted)
-    proto = _with_all_outputs(model)
-    first = _run_all(model, proto, shapes)
-    second = None
-    if opened:
-        second = _run_all(model, proto, {name: (BATCH + 1, *shape[1:]) for name, shape in shapes.items()})
-    traced = Traced(model, operators, dict(shapes), dict(model.constants), {}, shapes, opened)
-    traced.batch_axis = dict.fromkeys(shapes, 0)
+    first, *others = run_for_batches(model, _with_all_outputs(model), wanted)
+    second = others[0] if others else None
+    whole = {name for name, kind in input_kinds(model).items() if kind.kind == "i"}
+    traced = Traced(
+        model, operators, dict(shapes), dict(model.constants), dict.fromkeys(shapes, 0), whole, shapes, opened
+    )
     batch = next(iter(shapes.values()))[0]
     for op in operators:
         known = all(not name or name in traced.values for name in op.inputs) and op.kind not in NOT_FOLDED
         for name in filter(None, op.outputs):
             value, other = first[name], second[name] if second else first[name]
             traced.shapes[name] = value.shape
+            if value.dtype.kind in "iub":
+                whole.add(name)
             differing = [i for i, (a, b) in enumerate(zip(value.shape, other.shape, strict=False)) if a != b]
             follows = next(iter(differing), None) if second else _likely_axis(value.shape, batch)
             traced.batch_axis[name] = follows if value.ndim else None
             if known or (op.kind in ("Shape", "Size") or _counts(op, traced)):
                 traced.values[name] = value
     return traced
+
+
+def run_for_batches(model: Model, proto: Any, wanted: Mapping[str, tuple[int, ...]]) -> list[dict[str, np.ndarray]]:
+    """The outputs of a net with the inputs of a model: for one size of the batch, or for two where it is open."""
+    shapes, opened = sample_shapes(model, wanted)
+    several = [shapes]
+    if opened:
+        several.append({name: (BATCH + 1, *shape[1:]) for name, shape in shapes.items()})
+    return [_run_all(model, proto, each) for each in several]
 
 
 def _likely_axis(shape: tuple[int, ...], batch: int) -> int:
@@ -125,7 +139,7 @@ def _run_all(model: Model, proto: Any, shapes: Mapping[str, tuple[int, ...]]) ->
             for dim, size in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
                 dim.dim_value = size
     _check_sizes(sized)
-    return plain_runner(sized).outputs(draw(shapes, input_kinds(model), 0))
+    return plain_runner(sized).outputs(draw(model, shapes, 0))
 
 
 def _check_sizes(proto: Any) -> None:

@@ -4,7 +4,8 @@ from .. import caffelite_pb2 as pb
 
 BATCH = 32
 # Of layers whose weights are not loaded, such as a last layer for other classes.
-FILLERS = {"Convolution": "msra", "Deconvolution": "msra", "InnerProduct": "xavier", "Lstm": "xavier"}
+FILLERS = {"Convolution": "msra", "Deconvolution": "msra", "InnerProduct": "xavier", "Lstm": "xavier", "LSTM": "xavier"}
+FIELDS = {"InnerProduct": "inner_product_param", "Lstm": "lstm_param", "LSTM": "recurrent_param"}
 
 
 def train_net(deploy: pb.NetParameter, output: str, shape: tuple[int, ...]) -> pb.NetParameter | None:
@@ -26,7 +27,7 @@ def train_net(deploy: pb.NetParameter, output: str, shape: tuple[int, ...]) -> p
             continue
         made.layer.append(layer)
         if layer.type in FILLERS:
-            field = {"InnerProduct": "inner_product_param", "Lstm": "lstm_param"}.get(layer.type, "convolution_param")
+            field = FIELDS.get(layer.type, "convolution_param")
             getattr(made.layer[-1], field).weight_filler.type = FILLERS[layer.type]
     taken = {layer.name for layer in made.layer}
     loss, accuracy = ("loss" if "loss" not in taken else "train/loss"), "accuracy"

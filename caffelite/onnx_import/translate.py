@@ -4,23 +4,18 @@ import re
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Mistakes
-from . import arithmetic, images, learned, shapes
+from . import arithmetic, images, learned, recurrent, shapes
 from .builder import OPERATORS, Builder, Unsupported
 from .reader import Model
 from .simplify import simplify
 from .trace import NOT_FOLDED, Traced
 
-__all__ = ["arithmetic", "images", "learned", "shapes", "translate"]
+__all__ = ["arithmetic", "images", "learned", "recurrent", "shapes", "translate"]
 PARTS = ("Erf",)  # no layer computes them alone, but a form that has them
 REMEDIES = {
-    "GRU": "use an LSTM",
-    "RNN": "use an LSTM",
     "NonMaxSuppression": "export the net without what follows its scores and boxes",
     "MaxUnpool": "use nn.Upsample or nn.ConvTranspose2d, or keep such a net as a prototxt",
     "TopK": "export the net without what follows its scores",
-    "ArgMax": "export the scores, without ArgMax",
-    "If": "export by tracing, for one shape, so that no branch is left",
-    "Loop": "export by tracing, for one shape, so that no loop is left",
     "Erf": "use nn.GELU, whose form is known",
 }
 _QUANTIZED = "QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul ConvInteger MatMulInteger"

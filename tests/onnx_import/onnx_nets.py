@@ -26,12 +26,12 @@ def integers(*values: int) -> np.ndarray:
 
 
 def model(nodes, constants, shape, opset: int = 17, output: str = "y"):
-    """A net with the input "x" of this shape; None is an open axis."""
+    """A net with the input "x" of this shape; None is an open axis. output: several by commas."""
     made = helper.make_graph(
         nodes,
         "net",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
-        [onnx.ValueInfoProto(name=output)],
+        [onnx.ValueInfoProto(name=name) for name in output.split(",")],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
     )
     whole = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

@@ -48,6 +48,29 @@ def test_values_outside_the_folder(tmp_path, location):
     refused(folder / "net.onnx", "outside the folder|cannot read")
 
 
+@pytest.mark.parametrize("location", ["values", "../values"])
+def test_values_of_a_constant_in_another_file(tmp_path, monkeypatch, location):
+    """Beside the net they are read, wherever the program runs."""
+    folder = tmp_path / "net"
+    folder.mkdir()
+    made = nets.model(
+        [node("Constant", to="c", value=onnx.numpy_helper.from_array(weights(6))), node("Mul", "x", "c")], {}, (None, 6)
+    )
+    tensor = made.graph.node[0].attribute[0].t
+    values = bytes(tensor.raw_data)
+    external_data_helper.set_external_data(tensor, location, 0, len(values))
+    tensor.ClearField("raw_data")
+    (folder / "net.onnx").write_bytes(made.SerializeToString())
+    (folder / location).write_bytes(values)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "values").write_bytes(bytes(len(values)))
+    if location == "values":
+        assert convert(folder / "net.onnx", {}, None).blobs["y"][0].tobytes() == values
+    else:
+        refused(folder / "net.onnx", "outside the folder")
+
+
 def test_values_that_end_early_or_are_no_file(tmp_path):
     external(tmp_path / "net.onnx", "values")
     refused(tmp_path / "net.onnx", "values")

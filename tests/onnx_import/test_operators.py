@@ -1,6 +1,7 @@
 """Every operator that layers compute, with its attributes: the net gives what onnxruntime gives."""
 
 import numpy as np
+import onnx
 import onnx_nets as nets
 import pytest
 from onnx_nets import integers, node, weights
@@ -312,6 +313,17 @@ CASES = {
         {},
         ["Power"],
     ),
+    "places of the first": ([node("ArgMax", "x", axis=1)], {}, ["Reverse", "ArgMax", "Power"]),
+    "places of the last": (
+        [node("ArgMax", "x", axis=-1, keepdims=0, select_last_index=1, to="i"), node("Cast", "i", cast=1)],
+        {},
+        ["ArgMax", "Squeeze"],
+    ),
+    "places of the least": (
+        [node("ArgMin", "x", axis=2, keepdims=0)],
+        {},
+        ["Power", "Reverse", "ArgMax", "Power", "Squeeze"],
+    ),
     "identity": ([node("Identity", "x", to="a"), node("Relu", "a")], {}, ["ReLU"]),
 }
 
@@ -333,6 +345,32 @@ def test_operator(tmp_path, name, opened):
     assert [layer.type for layer in made.deploy.layer[1:]] == types
     assert made.proof.any_batch and made.proof.samples == 2
     assert max(made.proof.outputs.values()) < 1e-5
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("kind", ["ArgMax", "ArgMin"])
+def test_places_of_equal_numbers(tmp_path, kind, last):
+    """Half of the numbers behind the ReLU are 0, and all behind the second."""
+    nodes = [
+        node("Relu", "x", to="a"),
+        node("Neg", "a", to="b"),
+        node("Relu", "b", to="c"),
+        node("Concat", "a", "c", axis=1, to="d"),
+    ]
+    nodes.append(node(kind, "d", axis=1, select_last_index=last))
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, {}, (None, *IMAGE[1:])), {}, None)
+    assert made.proof.outputs["y"] == 0
+
+
+@pytest.mark.parametrize("kind", [onnx.TensorProto.FLOAT, onnx.TensorProto.INT32, onnx.TensorProto.INT64])
+def test_a_table_whose_rows_are_chosen(tmp_path, kind):
+    """As Keras's Embedding is exported: a Cast of its input, then Gather."""
+    nodes = [node("Cast", "x", cast=onnx.TensorProto.INT32, to="i"), node("Gather", "t", "i")]
+    made = nets.model(nodes, {"t": weights(5, 3)}, (None, 7))
+    made.graph.input[0].type.tensor_type.elem_type = kind
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    made = convert(tmp_path / "net.onnx", {}, None)
+    assert [layer.type for layer in made.deploy.layer] == ["Input", "Embed"] and made.proof.outputs["y"] == 0
 
 
 def test_a_choice_along_the_first_axis_that_is_not_the_batch(tmp_path):
@@ -358,20 +396,10 @@ def test_a_fixed_batch_whose_axis_moves(tmp_path):
     assert made.proof.any_batch and made.proof.outputs["y"] < 1e-6
 
 
-def test_lstm_both_ways(tmp_path):
-    constants = {"w": weights(2, 20, 3), "r": weights(2, 20, 5), "b": weights(2, 40)}
-    usual = ["Sigmoid", "Tanh", "Tanh"] * 2
-    fields = {"hidden_size": 5, "direction": "bidirectional", "activations": usual}
-    nodes = [node("LSTM", "x", "w", "r", "b", to="h", **fields), node("Relu", "h")]
-    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, (6, 2, 3)), {}, None)
-    assert [layer.type for layer in made.deploy.layer].count("Lstm") == 2
-
-
 def test_all_unknown_operators_are_named(tmp_path):
-    nodes = [node("GRU", "x", "w", "r", to="a", hidden_size=5), node("TopK", "a", "k", to="y,i")]
-    constants = {"w": weights(1, 15, 3), "r": weights(1, 15, 5), "k": integers(1)}
-    with pytest.raises(CaffeliteError, match=r'(?s)GRU "/a/GRU".*LSTM.*TopK "/y/TopK"'):
-        convert(nets.write(tmp_path / "net.onnx", nodes, constants, (6, 2, 3)), {}, None)
+    nodes = [node("Det", "x", to="a"), node("TopK", "x", "k", to="y,i")]
+    with pytest.raises(CaffeliteError, match=r'(?s)Det "/a/Det".*TopK "/y/TopK"'):
+        convert(nets.write(tmp_path / "net.onnx", nodes, {"k": integers(1)}, (6, 3, 3)), {}, None)
 
 
 @pytest.mark.parametrize(
