@@ -8,7 +8,7 @@ from numba import njit
 
 from caffelite.devices import ops
 from caffelite.devices.cpu import CPU
-from caffelite.devices.cpu.kernels import panels
+from caffelite.devices.cpu.kernels import panels, reorders
 
 
 def rounded(x):
@@ -29,9 +29,13 @@ def packed(w, turned: bool):
 
 
 def packed_halves(w, turned: bool):
-    actual = np.full((-(-w.shape[1] // (panels.WIDTH // 4)), w.shape[0] // 2, panels.WIDTH // 2), 0x7FC0, np.uint16)
-    panels.pack_halves(np.ascontiguousarray(w.T) if turned else w, turned, actual)
-    return actual
+    lanes = panels.WIDTH // 4
+    actual = np.full((-(-w.shape[1] // lanes), 1, w.shape[0] // 2, lanes), 0x7FC07FC0, np.uint32)
+    if turned:
+        reorders.pack_outputs(np.ascontiguousarray(w.T), actual, np.empty((1, lanes, 8), np.uint32))
+    else:
+        reorders.pack_inputs(w, actual, np.empty((1, w.shape[1]), np.uint32))
+    return actual[:, 0].view(np.uint16)
 
 
 SIZES = pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from contextlib import suppress
 from importlib import metadata
 from operator import is_
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,11 @@ log = logging.getLogger("caffelite")
 FORWARD_TRAINING, DIRECT = 64, 1
 # Queries of primitive descriptors
 SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, WORKSPACE, SCRATCHPAD = 129, 130, 131, 132, 133, 134, 135, 136
+# Queries of memory descriptors
+STRIDES, DIMENSIONS, PADDED, FORMAT, BLOCK_COUNT, BLOCK_SIZES, BLOCK_AXES = 14, 256, 260, 262, 263, 264, 265
 RELU, POOL_MAX, POOL_INCLUDING, POOL_EXCLUDING = 0x20, 0x1FF, 0x2FF, 0x3FF
 F32, BF16 = 3, 2
+_BLOCKED = 2  # a format
 _ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _NAME = 1, 1, 1, 1, 8
 _AVX512, _AVX512_BF16 = 0x27, 0xE7
 # Names of operands → (the number by which they are passed, what to ask for their layout, its index)
@@ -79,6 +83,15 @@ def load() -> Library | None:
         if library.version[0] == 3:
             return library
     return None
+
+
+class Blocking(NamedTuple):
+    """How an array is stored: the strides of each axis's blocks, its padded sizes, and within a block (size, axis) from
+    the outermost to the innermost."""
+
+    strides: tuple[int, ...]
+    padded: tuple[int, ...]
+    inner: tuple[tuple[int, int], ...]
 
 
 class Library:
@@ -186,6 +199,21 @@ class Library:
 
     def bytes(self, layout: ct.c_void_p) -> int:
         return self._functions.dnnl_memory_desc_get_size(layout)
+
+    def blocking(self, layout: ct.c_void_p) -> Blocking | None:
+        """How an array is stored; None where that is no order by blocks."""
+
+        def ask(what: int, count: int = 0) -> tuple[int, ...]:
+            one, several = ct.c_int(), ct.POINTER(_long)()
+            self("memory_desc_query", layout, what, ct.byref(several if count else one))
+            return tuple(several[:count]) if count else (one.value,)
+
+        (kind,), (axes,) = ask(FORMAT), ask(DIMENSIONS)
+        if kind != _BLOCKED:
+            return None
+        (count,) = ask(BLOCK_COUNT)
+        inner = zip(ask(BLOCK_SIZES, count), ask(BLOCK_AXES, count), strict=True) if count else ()
+        return Blocking(ask(STRIDES, axes), ask(PADDED, axes), tuple(inner))
 
     def equal(self, a: ct.c_void_p, b: ct.c_void_p) -> bool:
         return bool(self._functions.dnnl_memory_desc_equal(a, b))

@@ -9,7 +9,7 @@ import numpy as np
 from .. import algorithms, ops
 from ..formula import Formula
 from ..window import Window
-from . import onednn, operations
+from . import onednn, operations, weight_orders
 from .few_rows import FewRowsProduct
 from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
@@ -30,9 +30,11 @@ class Convolution:
         self._device, self._library = device, library
         x, y, window, groups, half = op.x, op.y, op.window, op.groups, op.half
         kernel, kind = window.kernel, onednn.BF16 if half else onednn.F32
-        dims = (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
+        self._dims = dims = (
+            (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
+        )
         self._x, self._y = library.channels_last(x, kind), library.channels_last(y, kind)
-        self._b, self._w = library.dense((y[1],)), library.dense(dims)
+        self._b = library.dense((y[1],))
         self._any_w = library.layout(dims, dtype=kind)
         pad = pair(*window.pad)
         self._window = pair(*window.stride), pair(*(d - 1 for d in window.dilation)), pad, pad
@@ -53,13 +55,13 @@ class Convolution:
         library = self._library
         arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, self._b if biased else None, self._y
         descriptor = library.describe("convolution_forward", *arguments, *self._window, library.attributes(slope))
-        return _Packed(self._device, descriptor, self._w, "x", "w", *(["b"] if biased else []), "y")
+        return _Packed(self._device, descriptor, self._dims, "x", "w", *(["b"] if biased else []), "y")
 
     def _make_data(self):
         library = self._library
         arguments = DIRECT, self._x, self._any_w, self._y, *self._window, self._hint.handle, library.attributes()
         descriptor = library.describe("convolution_backward_data", *arguments)
-        return _Packed(self._device, descriptor, self._w, "dy", "w", "dx")
+        return _Packed(self._device, descriptor, self._dims, "dy", "w", "dx")
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         if self._direct:
@@ -248,14 +250,18 @@ def inner_product(device: FormulaKernels, op: ops.InnerProduct) -> InnerProduct 
 
 
 class _Packed:
-    """A primitive with its own order of weights, combined with the reorder from Caffe's order."""
+    """A primitive with its own order of weights, combined with the conversion from Caffe's order."""
 
-    def __init__(self, device: FormulaKernels, descriptor: onednn.Descriptor, dense, *operands: str):
+    def __init__(self, device: FormulaKernels, descriptor: onednn.Descriptor, dims: tuple[int, ...], *operands: str):
         library, self._device = descriptor.library, device
-        theirs, self._place = descriptor.layout("w"), operands.index("w")
-        self._reorder = None if library.equal(theirs, dense) else library.reorder(dense, theirs)
-        packed = -(-library.bytes(theirs) // LINE) * LINE if self._reorder else 0
-        self._bytes = packed + descriptor.bytes("scratch")
+        theirs, dense, self._place = descriptor.layout("w"), library.dense(dims), operands.index("w")
+        self._reorder: onednn.Primitive | weight_orders.Rearrangement | None = None
+        packed = 0
+        if not library.equal(theirs, dense):
+            packed = -(-library.bytes(theirs) // LINE) * LINE
+            own = weight_orders.packing(device, dims, library.blocking(theirs), packed)
+            self._reorder = own or library.reorder(dense, theirs)
+        self._bytes = packed + max(descriptor.bytes("scratch"), getattr(self._reorder, "room", 0))
         self._primitive = descriptor.primitive(*operands, "scratch")
         self._primitive.at[-1] = packed
 

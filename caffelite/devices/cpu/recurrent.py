@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .. import ops
-from .kernels import panels, recurrent
+from .kernels import panels, recurrent, reorders
 from .memory import Memory
 from .registry import implements
 
@@ -26,10 +26,10 @@ class LSTM:
         """Workspace: w packed, and arrays of more shapes and types."""
         depth, columns = w.shape[::-1] if turned else w.shape
         kind, width = (
-            (np.uint16, panels.WIDTH // 4) if self._half else (None, panels.WIDTH // self._device.dtype.itemsize)
+            (np.uint32, panels.WIDTH // 4) if self._half else (None, panels.WIDTH // self._device.dtype.itemsize)
         )
-        pairs = 1 + self._half
-        arrays = [((-(-columns // width), depth // pairs, width * pairs), kind), *more]
+        tile = (self._threads, *((width, 2 * reorders.CHANNELS) if turned else (columns,)))
+        arrays = [((-(-columns // width), depth // (1 + self._half), width), kind), *more, *[(tile, kind)] * self._half]
         kinds = [np.dtype(kind or self._device.dtype) for _, kind in arrays]
         sizes = [math.prod(shape) * kind.itemsize for (shape, _), kind in zip(arrays, kinds, strict=True)]
         sizes = [-(-size // LINE) * LINE for size in sizes]
@@ -38,7 +38,12 @@ class LSTM:
             self._device.view(space, start, shape, kind)
             for start, (shape, _), kind in zip(starts, arrays, kinds, strict=False)
         ]
-        (panels.pack_halves if self._half else panels.pack)(w, turned, packed[0])
+        if self._half:
+            words = packed.pop()
+            (reorders.pack_outputs if turned else reorders.pack_inputs)(w, packed[0][:, None], words)
+            packed[0] = packed[0].view(np.uint16)
+        else:
+            panels.pack(w, turned, packed[0])
         return packed
 
     def forward(self, gates, cont, w, h_0, hidden, c, h) -> None:

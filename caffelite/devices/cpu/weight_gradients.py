@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from .. import algorithms, ops
-from . import onednn
+from . import onednn, weight_orders
 from .formula_kernels import FormulaKernels
 from .kernels import direct, each_channel
 from .onednn import DIRECT, FORWARD_TRAINING, Library
@@ -66,21 +66,26 @@ class LibraryGradient:
 
     @functools.cached_property
     def _primitive(self) -> tuple:
-        """(the primitive, the reorder of its sum to Caffe's order, the same that adds, bytes of the workspace)."""
+        """(the primitive, what stores its sum in Caffe's order, what adds it there, bytes of the workspace)."""
         descriptor, library = self._descriptor, self._library
         theirs, ours = descriptor.layout("dw"), library.dense(self._dims)
         sums = -(-library.bytes(theirs) // LINE) * LINE
         primitive = descriptor.primitive("x", "dy", "dw", "scratch")
         primitive.at[-1] = sums
-        reorders = library.reorder(theirs, ours), library.reorder(theirs, ours, add=True)
-        return primitive, *reorders, sums + descriptor.bytes("scratch")
+        room = descriptor.bytes("scratch")
+        if own := weight_orders.unpacking(self._device, self._dims, library.blocking(theirs), sums):
+            store, accumulate = (lambda sums, dw, add=add: own.run(dw, sums, add) for add in (False, True))
+            room = max(room, own.room)
+        else:
+            store, accumulate = (library.reorder(theirs, ours, add).run for add in (False, True))
+        return primitive, store, accumulate, sums + room
 
     def run(self, x, dy, dw, add: bool = False) -> None:
         """add: adds to what is there."""
         primitive, store, accumulate, size = self._primitive
         space = self._device.space(size)
         primitive.run(x, dy, space, space)
-        (accumulate if add else store).run(space, dw)
+        (accumulate if add else store)(space, dw)
 
 
 class DirectGradient:

@@ -172,24 +172,6 @@ def half(x):
     return np.uint16((rounded if x == x else np.uint32(0x7FC00000)) >> np.uint32(16))
 
 
-@loop("packed.shape[0]")
-def pack_halves(first, last, w, turned, packed):
-    """As ``pack``, w float32 and packed (panels, K / 2, WIDTH / 2 of uint16), each row of it pairs of numbers."""
-    width, columns = packed.shape[2] // 2, w.shape[0] if turned else w.shape[1]
-    for p in range(first, last):
-        panel = packed[p]
-        present = min(width, columns - p * width)
-        if turned:
-            for j in range(present):
-                for k in range(2 * panel.shape[0]):
-                    panel[k // 2, 2 * j + k % 2] = half(w[p * width + j, k])
-        else:
-            for k in range(2 * panel.shape[0]):
-                for j in range(present):
-                    panel[k // 2, 2 * j + k % 2] = half(w[k, p * width + j])
-        panel[:, 2 * present :] = 0
-
-
 @kernel
 def multiply(a, packed, c):
     """c (N, M) += a (N, K) times packed weights; rows of a and c may be strided."""
