@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 FORK = Path(__file__).parent / "fork/small_fork"
-SECONDS = 120  # in which a check ends, with all that it compiles
+SECONDS = 600  # in which a check ends, with all that it compiles, on a machine with other work too
 TOKEN = re.compile(r"\w+|\"[^\"\n]*\"|\S")
 NET = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 2 dim: 2 } } }

@@ -269,3 +269,18 @@ def test_a_fork_with_a_core_of_its_own_uses_it(tmp_path):
     (fork / "src/caffe/syncedmem.cpp").write_text('#include "caffe/syncedmem.hpp"\n')
     with pytest.raises(CaffeliteError, match="src/caffe/common.cpp:[0-9]+: own core"):
         passes(tmp_path, layer("Bend"), fork)
+
+
+def test_a_fork_that_seeds_a_device_draws_numbers(tmp_path):
+    """As OpenCL Caffe does."""
+    fork = with_core(tmp_path / "fork")
+    header, source = fork / "include/caffe/common.hpp", fork / "src/caffe/common.cpp"
+    old, new = "void set_random_seed(unsigned seed)", "void set_random_seed(const size_t seed, device* on)"
+    text = header.read_text().replace(f"static {old};", f"static {new};\n  static device* GetDefaultDevice();")
+    header.write_text(text.replace("class Caffe {", "class device;\nclass Caffe {", 1))
+    old, new = (name.replace("void ", "void Caffe::") for name in (old, new))
+    new = f"device* Caffe::GetDefaultDevice() {{ return 0; }}\n{new}"
+    source.write_text(source.read_text().replace(old, new))
+    text = layer("Noise", "noise_param { std: 0.05 }")
+    top, _, _ = passes(tmp_path, text, fork)
+    assert 0 < abs(top - X).max() < 1

@@ -198,6 +198,11 @@ auto use(T* blob, bool diff, void* memory, size_t size, bool keep, int)
 template <typename T>
 bool use(T*, bool, void*, size_t, bool, long) { return false; }
 
+template <typename C>
+auto seed(unsigned number, int) -> decltype(C::set_random_seed(number), void()) { C::set_random_seed(number); }
+template <typename C>  // OpenCL Caffe seeds a device
+void seed(unsigned number, long) { C::set_random_seed(number, C::GetDefaultDevice()); }
+
 struct OnGpu {  // the mode in which a layer's kernels are called
   explicit OnGpu(bool gpu) { Caffe::set_mode(gpu ? Caffe::GPU : Caffe::CPU); }
   ~OnGpu() { Caffe::set_mode(Caffe::CPU); }
@@ -212,7 +217,7 @@ extern "C" [[noreturn]] void fork_missing(const char* name) {
 }
 
 FORK_API const char* fork_error() { return error.c_str(); }
-FORK_API int fork_seed(unsigned seed) { return guarded([=] { Caffe::set_random_seed(seed); }); }
+FORK_API int fork_seed(unsigned number) { return guarded([=] { seed<Caffe>(number, 0); }); }
 
 FORK_API void* fork_create(const char* message, int size, int phase) {
   Object* object = nullptr;
