@@ -159,3 +159,19 @@ def test_calls_of_which_nothing_is_to_be_done(dev):
     calls = [Call(join, [y], [y], ["a"], ["b"]), Call(join, [y], [y], ["b"], ["c"])]
     program.Program(dev, calls, Arena({}, 0))()
     np.testing.assert_array_equal(y, np.arange(4))
+
+
+def test_a_nan_is_the_maximum_of_its_windows(dev, divided):
+    text = convolution("one", "data", 37, "kernel_size: 1", relu=False)
+    text += pooling("most", "one", "pool: MAX kernel_size: 3 stride: 2")
+    net = bind(inputs(data=(2, 20, 19, 17)) + text, "TEST", dev=dev, stored=frozenset({"one"}))
+    x = np.random.default_rng(5).standard_normal((2, 20, 19, 17)).astype(np.float32)
+    x[0, 3, 4, 4] = x[1, 0, 18, 16] = x[1, 0, 0, 0] = np.nan
+    for _ in range(2):
+        net.set_inputs(data=x)
+        net.forward()
+    assert any(isinstance(call, program.Program) for _, call in net.inference._joined)
+    one, most = (np.array(net.blobs[name]) for name in ("one", "most"))
+    windows = np.lib.stride_tricks.sliding_window_view(one, (3, 3), axis=(2, 3))[:, :, ::2, ::2]
+    np.testing.assert_array_equal(most[..., :9, :8], windows.max((4, 5)))
+    assert np.isnan(most).any() and not np.isnan(most).all()

@@ -8,10 +8,12 @@ reads it.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import carray, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import LANES, PANEL
@@ -19,7 +21,7 @@ from . import columns, depthwise, winograd
 from .parallel import body, launch
 from .settings import kernel
 from .team import count_up, wait_for
-from .vectors import copy
+from .vectors import VECTOR, Vectors, broadcast, copy, each_vector, splat
 
 COLUMNS, DEPTHWISE, WINOGRAD, POOLING, COPY, SUM = range(6)  # kinds of steps
 KIND, TASKS, X, OTHER, Y, X_BYTES, OTHER_BYTES, Y_BYTES = range(8)  # the bytes: from one sample to the next
@@ -130,39 +132,63 @@ def _winograd(d, task, x, y, space):
     )
 
 
-@kernel
-def _pool_pixel(x, image, bounds, method, divisor, out):
-    h0, h1, w0, w1 = bounds
-    out[:] = x[image, h0, w0]
-    for h in range(h0, h1):
-        for w in range(w0, w1):
-            if h == h0 and w == w0:
-                continue
-            v = x[image, h, w]
-            if method == MAXIMUM:
-                for c in range(out.size):
-                    out[c] = out[c] if out[c] >= v[c] or out[c] != out[c] else v[c]
-            else:
-                for c in range(out.size):
-                    out[c] += v[c]
-    if method != MAXIMUM:
-        for c in range(out.size):
-            out[c] /= divisor
+def _pool_pixel(maximum: bool) -> Any:
+    """``run(window, row, pixel, high, wide, divisor, channels, target)``: the maximum, or the sum / divisor, of a
+    window of high × wide pixels at addresses that are ``row`` and ``pixel`` bytes apart. A NaN wins."""
+
+    @intrinsic
+    def run(_context, window, row, pixel, high, wide, divisor, channels, target):
+        def codegen(context, builder, _signature, arguments):
+            window, row, pixel, high, wide, divisor, channels, target = arguments
+            divisors = broadcast(builder, divisor, VECTOR)
+
+            def body(vectors: Vectors, at: Any, _offset: Any) -> None:
+                start = builder.add(window, at)
+                total = cgutils.alloca_once(builder, VECTOR)
+                builder.store(vectors.load(start) if maximum else splat(VECTOR, 0.0), total)
+                with cgutils.for_range(builder, high) as line:
+                    address = builder.add(start, builder.mul(line.index, row))
+                    with cgutils.for_range(builder, wide) as column:
+                        value = vectors.load(builder.add(address, builder.mul(column.index, pixel)))
+                        builder.store(joined(builder.load(total), value), total)
+                value = builder.load(total)
+                vectors.store(value if maximum else builder.fdiv(value, divisors), builder.add(target, at))
+
+            def joined(total: Any, value: Any) -> Any:
+                if not maximum:
+                    return builder.fadd(total, value)
+                wins = builder.fcmp_ordered(">", value, total)
+                return builder.select(builder.or_(wins, builder.fcmp_unordered("uno", value, value)), value, total)
+
+            each_vector(builder, channels, 4, body)
+            return context.get_dummy_value()
+
+        n = types.intp
+        return types.void(n, n, n, n, n, types.float32, n, n), codegen
+
+    return run
+
+
+_maximum, _mean = _pool_pixel(True), _pool_pixel(False)
 
 
 @kernel
 def _pooling(d, task, x, y):
     n, h, w, c, high, wide, method = d[16], d[17], d[18], d[19], d[20], d[21], d[22]
     kh, kw, sh, sw, ph, pw = d[23], d[24], d[25], d[26], d[27], d[28]
-    images = carray(_pointer(x), (n, h, w, c), np.float32)
-    out, rows = carray(_pointer(y), (n, high, wide, c), np.float32), n * high
+    rows, pixel = n * high, 4 * c
     for r in range(task * rows // d[TASKS], (task + 1) * rows // d[TASKS]):
         image, oh = r // high, r % high
         h0, h1 = max(0, oh * sh - ph), min(h, oh * sh - ph + kh)
         for ow in range(wide):
             w0, w1 = max(0, ow * sw - pw), min(w, ow * sw - pw + kw)
-            pixels = (h1 - h0) * (w1 - w0) if method == MEAN_INSIDE else kh * kw
-            _pool_pixel(images, image, (h0, h1, w0, w1), method, np.float32(pixels), out[image, oh, ow])
+            window = x + ((image * h + h0) * w + w0) * pixel, w * pixel, pixel, h1 - h0, w1 - w0
+            target = y + (r * wide + ow) * pixel
+            if method == MAXIMUM:
+                _maximum(*window, np.float32(1), c, target)
+            else:
+                pixels = (h1 - h0) * (w1 - w0) if method == MEAN_INSIDE else kh * kw
+                _mean(*window, np.float32(pixels), c, target)
 
 
 @kernel

@@ -2,15 +2,13 @@
 store them. Images are of float32, or of bfloat16 as uint16; weights and sums are float32.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...algorithms import LANES
-from .vectors import VECTOR, WORD, Vectors, broadcast, integer, leaky, mask_of, splat
+from .vectors import VECTOR, WORD, Vectors, broadcast, each_vector, integer, leaky, splat
 
 SIDE = 3  # of the kernel
 BLOCK = 7  # outputs of a row that are computed together: the sides of ImageNet's images are multiples of it
@@ -19,19 +17,6 @@ BLOCK = 7  # outputs of a row that are computed together: the sides of ImageNet'
 def columns(stride: int) -> int:
     """Columns of pixels that a block of outputs reads."""
     return (BLOCK - 1) * stride + SIDE
-
-
-def _each_vector(builder: Any, channels: Any, size: int, body: Callable[[Vectors, Any, Any], None]) -> None:
-    """body(vectors, offset in an image of numbers of ``size`` bytes, offset among float32) for the vectors of a
-    pixel."""
-    lanes = integer(LANES)
-    full = builder.sdiv(channels, lanes)
-    with cgutils.for_range_slice(builder, integer(0), full, integer(1)) as (k, _):
-        body(Vectors(builder, None), builder.mul(k, integer(LANES * size)), builder.mul(k, integer(LANES * 4)))
-    rest = builder.sub(channels, builder.mul(full, lanes))
-    with builder.if_then(builder.icmp_signed(">", rest, integer(0))):
-        mask = mask_of(builder, rest)
-        body(Vectors(builder, mask), builder.mul(full, integer(LANES * size)), builder.mul(full, integer(LANES * 4)))
 
 
 def _entry(builder: Any, table: Any, index: int) -> Any:
@@ -71,7 +56,7 @@ def block(stride: int) -> Any:
                     address = builder.add(_entry(builder, target, p), at)
                     vectors.store_image(leaky(builder, totals[p], slopes), address, half)
 
-            _each_vector(builder, channels, 2 if half else 4, body)
+            each_vector(builder, channels, 2 if half else 4, body)
             return context.get_dummy_value()
 
         n = types.intp
@@ -110,7 +95,7 @@ def block_gradient(stride: int) -> Any:
                     for address, total in zip(targets, totals, strict=True):
                         vectors.store(total, address)
 
-            _each_vector(builder, channels, 2 if half else 4, body)
+            each_vector(builder, channels, 2 if half else 4, body)
             return context.get_dummy_value()
 
         n = types.intp
@@ -140,7 +125,7 @@ def pixel(_context, source, factors, count, target, channels, number):
                 builder.store(vectors.fma(image, factor, builder.load(total)), total)
             vectors.store_image(builder.load(total), builder.add(target, at), half)
 
-        _each_vector(builder, channels, 2 if half else 4, body)
+        each_vector(builder, channels, 2 if half else 4, body)
         return context.get_dummy_value()
 
     n = types.intp

@@ -1,6 +1,7 @@
 """Vectors of numbers in LLVM's representation: loads and stores by address, with a mask where fewer numbers than a
 vector has are left; float32 or bfloat16 numbers, with float32 in registers."""
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -93,6 +94,19 @@ class Vectors:
         rounded = builder.add(builder.add(bits, splat(BITS, 0x7FFF)), odd)
         rounded = builder.select(builder.fcmp_ordered("ord", value, value), rounded, splat(BITS, 0x7FC00000))
         self._store(builder.trunc(builder.lshr(rounded, splat(BITS, 16)), _HALVES), address, "i", 2)
+
+
+def each_vector(builder: Any, channels: Any, size: int, body: Callable[[Vectors, Any, Any], None]) -> None:
+    """body(vectors, offset in an image of numbers of ``size`` bytes, offset among float32) for the vectors of a
+    pixel."""
+    lanes = integer(LANES)
+    full = builder.sdiv(channels, lanes)
+    with cgutils.for_range_slice(builder, integer(0), full, integer(1)) as (k, _):
+        body(Vectors(builder, None), builder.mul(k, integer(LANES * size)), builder.mul(k, integer(LANES * 4)))
+    rest = builder.sub(channels, builder.mul(full, lanes))
+    with builder.if_then(builder.icmp_signed(">", rest, integer(0))):
+        mask = mask_of(builder, rest)
+        body(Vectors(builder, mask), builder.mul(full, integer(LANES * size)), builder.mul(full, integer(LANES * 4)))
 
 
 @intrinsic
