@@ -1,5 +1,7 @@
 """The GPU's inner products."""
 
+from collections.abc import Callable
+
 from .. import ops
 from ..window import Window
 from .convolution import Convolution
@@ -42,12 +44,16 @@ class InnerProduct:
             self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
             self._bias.forward(y, b, slope)
 
+        def fused() -> None:
+            self._fused.in_one_plan(x, w, b, y, slope)
+
         if self._half or self._transpose:
             return product()
         engine, fusible = self._device.engine, b is not None and slope in (None, 0)
-        ways = {"product": product, "few": lambda: self._few(x, w, b, y, float(slope or 0), slope is not None)}
+        ways: dict[str, Callable[[], None]] = {"product": product}
+        ways["few"] = lambda: self._few(x, w, b, y, float(slope or 0), slope is not None)
         if engine.choices and fusible and engine.plan(self._fused.problem("forward", y, True, slope == 0)):
-            ways["fused"] = lambda: self._fused.in_one_plan(x, w, b, y, slope)
+            ways["fused"] = fused
         sizes, rectified = "x".join(map(str, self._sizes)), "" if slope is None else f" slope{slope:g}"
         ways[engine.choose(f"product {sizes} {y.dtype.name}{' biased' * (b is not None)}{rectified}", ways)]()
         return None
