@@ -35,7 +35,10 @@ def peer(kind: str, model: str, port: int) -> None:
     lock = threading.Lock()
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    # Threads that wait by spinning take the cores from the clients and the other requests.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     entry = session.get_inputs()[0]
     channels, height, width = entry.shape[1:]
     net = cv2.dnn.readNetFromONNX(model) if kind == "opencv" else None

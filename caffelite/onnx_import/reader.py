@@ -91,6 +91,8 @@ def _parsed(onnx: Any, path: Path, data: bytes) -> Any:
     proto = onnx.ModelProto.FromString(data)
     if not proto.graph.node:
         raise ValueError("no graph")
+    if not all(isinstance(name, str) for name in _names(proto.graph)):  # protobuf gives bytes
+        raise ValueError("names that are no text")
     _load_values(onnx, proto, path)
     return proto
 
@@ -148,6 +150,18 @@ def _model(onnx: Any, proto: Any, path: Path) -> Model:
     if not fed:
         raise CaffeliteError(f"{path} has no input", expected="an input for pictures or numbers")
     return Model(path, proto, opset, operators, fed, [value.name for value in graph.output], constants)
+
+
+def _names(graph: Any) -> Iterator[str | bytes]:
+    """All names in a graph, and in graphs within it."""
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield value.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _names(attribute.g)
 
 
 def _read_names(graph: Any) -> set[str]:

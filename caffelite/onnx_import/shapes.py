@@ -98,14 +98,15 @@ def _as_blob(b: Builder, op: Operator, index: int, like: int, axis: int) -> str:
 @translates("Split")
 def split(b: Builder, op: Operator) -> list[str]:
     axis = op.get("axis", 0) % len(b.shape(op.inputs[0]))
-    sizes = [b.shape(name)[axis] for name in op.outputs]
-    if len(sizes) == 1:
-        return [b.x(op)]
-    points = np.cumsum(sizes)[:-1].tolist()
-    tops = b.add_many("Slice", [b.x(op)], len(sizes), slice_param={"axis": axis, "slice_point": points})
+    parts = {name: size for name in op.outputs if (size := b.shape(name)[axis])}  # Keras's GRU has an empty one
+    if len(parts) == 1:
+        return [b.x(op) if name in parts else "" for name in op.outputs]
+    points = np.cumsum(list(parts.values()))[:-1].tolist()
+    tops = b.add_many("Slice", [b.x(op)], len(parts), slice_param={"axis": axis, "slice_point": points})
+    made = dict(zip(parts, tops, strict=True))
     read = {name for other in b.traced.operators for name in other.inputs} | set(b.traced.model.outputs)
-    b.silence([top for top, name in zip(tops, op.outputs, strict=True) if name not in read])
-    return tops
+    b.silence([top for name, top in made.items() if name not in read])
+    return [made.get(name, "") for name in op.outputs]
 
 
 def cut(b: Builder, x: str, axis: int, start: int, end: int, size: int) -> str:
@@ -217,7 +218,8 @@ def reduce(b: Builder, op: Operator) -> list[str]:
     x, rank = b.x(op), len(shape)
     if not axes:
         return [x]
-    if axes[0] == 0:
+    batch, follows = b.traced.batch_axis.get(op.inputs[0]), b.traced.batch_axis.get(op.outputs[0])
+    if (batch or 0) in axes:
         raise Unsupported(op, "it reduces over the batch", "reduce each sample alone")
     if op.kind in ("ReduceMean", "ReduceMax") and rank == 4 and axes == [2, 3]:
         method = pb.PoolingParameter.AVE if op.kind == "ReduceMean" else pb.PoolingParameter.MAX
@@ -232,7 +234,9 @@ def reduce(b: Builder, op: Operator) -> list[str]:
         x = power(b, x, suffix="root", power=0.5)
     if not op.get("keepdims", 1):
         return [x]
-    dims = [0, *(1 if axis in axes else shape[axis] for axis in range(1, rank))]
+    dims = list(b.shape(op.outputs[0]))
+    if follows is not None:
+        dims[follows] = -1
     return [b.add("Reshape", [x], suffix="axes", reshape_param={"shape": {"dim": dims}})]
 
 

@@ -71,6 +71,15 @@ def test_values_of_a_constant_in_another_file(tmp_path, monkeypatch, location):
         refused(folder / "net.onnx", "outside the folder")
 
 
+@pytest.mark.parametrize("name", [b"/y/Relu", b"the_x"])
+def test_names_that_are_no_text(tmp_path, name):
+    nodes = [node("Relu", "the_x"), node("Identity", "x", to="the_x")][::-1]
+    data = nets.model(nodes, {}, (1, 3)).SerializeToString()
+    assert name in data
+    (tmp_path / "net.onnx").write_bytes(data.replace(name, name[:-1] + b"\xff"))
+    refused(tmp_path / "net.onnx", "names that are no text")
+
+
 def test_values_that_end_early_or_are_no_file(tmp_path):
     external(tmp_path / "net.onnx", "values")
     refused(tmp_path / "net.onnx", "values")

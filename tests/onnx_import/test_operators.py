@@ -154,6 +154,11 @@ CASES = {
         {"n": integers(1, 3)},
         ["Slice", "Concat"],
     ),
+    "split with an empty part": (
+        [node("Split", "x", "n", to="a,e,b", axis=1), node("Concat", "b", "a", axis=1)],
+        {"n": integers(1, 0, 3)},
+        ["Slice", "Concat"],
+    ),
     "slice": (
         [node("Slice", "x", "s", "e", "a", "t")],
         {"s": integers(1, -5), "e": integers(3, 9999), "a": integers(1, 3), "t": integers(1, 2)},
@@ -313,6 +318,11 @@ CASES = {
         {},
         ["Power"],
     ),
+    "greatest of the steps of a sequence": (
+        [node("Transpose", "x", perm=[2, 0, 1, 3], to="t"), node("ReduceMax", "t", axes=[0], keepdims=0)],
+        {},
+        ["Permute", "Permute", "Reshape", "Pooling", "Reshape"],
+    ),
     "places of the first": ([node("ArgMax", "x", axis=1)], {}, ["Reverse", "ArgMax", "Power"]),
     "places of the last": (
         [node("ArgMax", "x", axis=-1, keepdims=0, select_last_index=1, to="i"), node("Cast", "i", cast=1)],
@@ -345,6 +355,14 @@ def test_operator(tmp_path, name, opened):
     assert [layer.type for layer in made.deploy.layer[1:]] == types
     assert made.proof.any_batch and made.proof.samples == 2
     assert max(made.proof.outputs.values()) < 1e-5
+
+
+def test_the_mean_of_the_steps_of_a_sequence(tmp_path):
+    """Over the first axis, where the batch is the second one."""
+    nodes = [node("Transpose", "x", perm=[2, 0, 1, 3], to="t"), node("ReduceMean", "t", axes=[0, 2], to="m")]
+    nodes.append(node("Transpose", "m", perm=[1, 0, 2, 3]))
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, {}, (None, *IMAGE[1:])), {}, None)
+    assert made.proof.any_batch and made.proof.outputs["y"] < 1e-6
 
 
 @pytest.mark.parametrize("last", [0, 1])
