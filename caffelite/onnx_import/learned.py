@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import power
 from .builder import Builder, Unsupported, translates
 from .images import weights
 from .reader import Operator
@@ -60,6 +61,22 @@ def matmul(b: Builder, op: Operator) -> list[str]:
     swapped = [*range(rank - 2), rank - 1, rank - 2]
     y = _linear(b, permuted(b, b.x(op, 1), swapped, "columns"), weight, None, rank - 1)
     return [permuted(b, y, swapped, "rows")]
+
+
+@translates("Attention")
+def attention(b: Builder, op: Operator) -> list[str]:
+    """softmax(q k' scale) v of queries, keys and values (N, heads, T, D), as dynamo exports it from opset 23 on."""
+    shapes = [b.shape(name) for name in op.inputs[:3]]
+    if len(shapes[0]) != 4 or len({shape[1] for shape in shapes}) > 1:
+        raise Unsupported(op, "another form than PyTorch's scaled_dot_product_attention", "export with opset 17")
+    read = {name for other in b.traced.operators for name in other.inputs} | set(b.traced.model.outputs)
+    if any(op.inputs[3:]) or op.get("is_causal", 0) or op.get("softcap", 0) or read.intersection(op.outputs[1:]):
+        raise Unsupported(op, "a mask, a limit or a state", "export attention without them")
+    q, k, v = (b.x(op, i) for i in range(3))
+    q = power(b, q, suffix="scaled", scale=op.get("scale") or shapes[0][3] ** -0.5)
+    scores = b.add("MatMul", [q, permuted(b, k, [0, 1, 3, 2], "columns")], suffix="scores")
+    shares = b.add("Softmax", [scores], suffix="weights", softmax_param={"axis": 3})
+    return [b.add("MatMul", [shares, v]), *[""] * (len(op.outputs) - 1)]
 
 
 @translates("BatchNormalization")

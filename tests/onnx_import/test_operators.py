@@ -357,6 +357,21 @@ def test_operator(tmp_path, name, opened):
     assert max(made.proof.outputs.values()) < 1e-5
 
 
+@pytest.mark.parametrize("fields", [{}, {"scale": 0.3}])
+def test_attention_as_one_operator(tmp_path, fields):
+    nodes = [node("Relu", "x", to="k"), node("Tanh", "x", to="v"), node("Attention", "x", "k", "v", **fields)]
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, {}, (None, *IMAGE[1:]), 23), {}, None)
+    types = ["ReLU", "TanH", "Power", "Permute", "MatMul", "Softmax", "MatMul"]
+    assert [layer.type for layer in made.deploy.layer[1:]] == types
+    assert made.proof.any_batch and made.proof.outputs["y"] < 1e-6
+
+
+def test_attention_with_a_mask_is_refused(tmp_path):
+    path = nets.write(tmp_path / "net.onnx", [node("Attention", "x", "x", "x", is_causal=1)], {}, IMAGE, 23)
+    with pytest.raises(CaffeliteError, match="a mask, a limit or a state"):
+        convert(path, {}, None)
+
+
 def test_the_mean_of_the_steps_of_a_sequence(tmp_path):
     """Over the first axis, where the batch is the second one."""
     nodes = [node("Transpose", "x", perm=[2, 0, 1, 3], to="t"), node("ReduceMean", "t", axes=[0, 2], to="m")]
