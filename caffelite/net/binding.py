@@ -38,6 +38,7 @@ def stored_dtype(name: str | None) -> DTypeLike | None:
 def instance(compiled: CompiledNet) -> CompiledNet:
     """Copies a net with its nodes and values, so that the copy can be bound to a device."""
     graph, nodes, values = copied(compiled.graph, lambda node: node.layer)
+    graph.complete = True
 
     def step_of(step: Step) -> Step:
         fused, summand = tuple(nodes[n] for n in step.fused), values[step.summand] if step.summand else None

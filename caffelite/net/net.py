@@ -18,7 +18,7 @@ from ..devices.links import Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..devices.types import Array
 from ..errors import CaffeliteError
-from ..layers import Shape
+from ..layers import Layer, Shape
 from ..layers.base.detection_base import DetectionJudge
 from ..layers.base.feeding import Scheduled, feeding
 from ..layers.base.state import LossScaled
@@ -101,6 +101,7 @@ class Net:
             dev.fill(self.diff[value], weight)
         self._sources: list[Node] = replica_of._sources if replica_of else graph.feeds
         self.fed: list[Node] = [*self._sources, *graph.scheduled]
+        self._fallible = [node for node in graph.nodes if type(node.layer).faults is not Layer.faults]
         self._shapes_before: dict[Node, list[Shape]] = {}  # of the layers with tops that ``set_shapes`` has changed
         self.starts: dict[Value, Array] = {}  # gradients that the user sets
         self._set_starts()
@@ -370,7 +371,7 @@ class Net:
 
     def check_faults(self) -> None:
         """Raises the error of the first layer that saw bad data in the last passes."""
-        for node in self.graph.nodes:
+        for node in self._fallible:
             if fault := node.layer.faults():
                 raise node.layer.error(fault)
 

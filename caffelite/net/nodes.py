@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
@@ -19,6 +19,7 @@ from ..layers.base.state import Varying, varies
 from ..layers.data import Input
 from .sealing import Sealable
 
+T = TypeVar("T")
 AUTOMATIC = (
     "(automatic)"  # Caffe's name for the top of a loss layer without one: no layer reads it, and it is no output
 )
@@ -118,6 +119,22 @@ class Node(Sealable):
         return Node(self.index, self.layer_index, layer, [], [], params, weights, self.backward, gradient_to)
 
 
+class _Derived(Generic[T]):
+    """A property of a graph that is computed each time, and once only where the graph is ``complete``."""
+
+    def __init__(self, compute: Callable[[Any], T]):
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, graph: Any, owner: type) -> T:
+        value = self._compute(graph)
+        if graph.complete:
+            graph.__dict__[self._name] = value  # which is read before this descriptor from now on
+        return value
+
+
 @dataclass(eq=False)
 class Graph(Sealable):
     """``values`` maps each blob name to its last version; ``dropped``: the layers that the phase leaves out, each with
@@ -131,23 +148,24 @@ class Graph(Sealable):
     message: pb.NetParameter
     dropped: list[tuple[str, str]]
     notes: list[str] = field(default_factory=list)
+    complete: bool = False  # no layer, blob or reader is added or taken away any more
 
     @property
     def batch_size(self) -> int:
         """Samples in a batch: the first axis of the first blob that feeds the net; 1 where there is none."""
         return next((v.shape[0] for n in self.feeds for v in n.tops if v.shape), 1)
 
-    @property
+    @_Derived
     def outputs(self) -> list[Value]:
         unread = [v for v in self.values.values() if not v.readers]
         outputs = dict.fromkeys([*(v for v, _ in self.losses if v.name in self.values), *unread])
         return sorted(outputs, key=lambda v: (v.name, v.source.layer_index))
 
-    @property
+    @_Derived
     def feeds(self) -> list[Node]:
         return [n for n in self.nodes if isinstance(n.layer, Feeding)]
 
-    @property
+    @_Derived
     def scheduled(self) -> list[Node]:
         """The nodes that take numbers of the iteration from the host, though their tops come from bottoms."""
         return [n for n in self.nodes if isinstance(n.layer, Scheduled) and not isinstance(n.layer, Feeding)]
@@ -178,7 +196,7 @@ class Graph(Sealable):
                 changing.update(top for top in node.tops if follows or which is None or top.top in which)
         return varied
 
-    @property
+    @_Derived
     def inputs(self) -> dict[str, Value]:
         """The tops of Input layers by name: the first version of each, which in-place layers read."""
         return {v.name: v for n in self.feeds if isinstance(n.layer, Input) for v in n.tops}
@@ -189,7 +207,7 @@ class Graph(Sealable):
         pairs = [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True)]
         return [(v, w) for v, w in pairs if v.gradient and (w or not v.readers)]
 
-    @property
+    @_Derived
     def losses(self) -> list[tuple[Value, float]]:
         return [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True) if w]
 
