@@ -13,8 +13,10 @@ BASES = ("BaseDataLayer", "BasePrefetchingDataLayer", "InternalThread")
 
 
 def reads_data(tree: Tree, class_name: str) -> bool:
-    """Whether a class of a fork is a data layer."""
-    return any(tree.derives(class_name, base) for base in BASES) or class_name.endswith("DataLayer")
+    """Whether a class of a fork is a data layer: by what it derives from, or by its name where it needs no bottom."""
+    if any(tree.derives(class_name, base) for base in BASES):
+        return True
+    return class_name.endswith("DataLayer") and not tree.needs_bottoms(class_name)
 
 
 class ForkData(Feed):

@@ -129,6 +129,17 @@ class Tree:
             class_name = self._bases.get(class_name, "")
         return False
 
+    def needs_bottoms(self, class_name: str) -> bool:
+        """Whether a class or one that it derives from says that it needs a bottom."""
+        seen = set()
+        while class_name and class_name not in seen:
+            bodies = (self.body(class_name, method) for method in ("ExactNumBottomBlobs", "MinBottomBlobs"))
+            if any(body and re.search(r"\breturn\s+[1-9]", body) for body in bodies):
+                return True
+            seen.add(class_name)
+            class_name = self._bases.get(class_name, "")
+        return False
+
     @cached_property
     def _bases(self) -> dict[str, str]:
         pattern = re.compile(r"\bclass\s+(\w+)\s*(?:final\s*)?:\s*public\s+(?:\w+::)*(\w+)\s*<")

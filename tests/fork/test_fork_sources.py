@@ -11,6 +11,7 @@ import pytest
 
 from caffelite.errors import CaffeliteError
 from caffelite.fork import build, cuda_source, messages, salvage, schema, tree
+from caffelite.fork.data import reads_data
 from caffelite.fork.layer import layer_class
 
 FORK = Path(__file__).parent / "small_fork"
@@ -52,6 +53,18 @@ REGISTER_LAYER_CLASS(One);
     read = make(tmp_path, layers__one_DOT_cpp=text)
     assert read.derives("OneLayer", "LossLayer") and read.body("OneLayer", "ExactNumBottomBlobs") == " return 1; "
     assert build.has_silent_forward(read, read.types["One"])
+
+
+@pytest.mark.parametrize(("bottoms", "reads"), [(0, True), (1, False)])
+def test_a_layer_named_data_that_needs_a_bottom_computes(tmp_path, bottoms, reads):
+    """Itself or by its base, as the ConvolutionData of forks that train in several processes."""
+    text = """
+template <typename Dtype> class OneDataLayer : public Layer<Dtype> {
+  virtual inline int ExactNumBottomBlobs() const { return %d; } };
+template <typename Dtype> class TwoDataLayer : public OneDataLayer<Dtype> {};
+"""
+    read = make(tmp_path, layers__one_DOT_cpp=text % bottoms + "REGISTER_LAYER_CLASS(OneData);")
+    assert [reads_data(read, f"{name}DataLayer") for name in ("One", "Two")] == [reads, reads]
 
 
 def test_types_of_a_switch_are_values_of_an_enum(tmp_path):

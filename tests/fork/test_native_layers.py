@@ -272,8 +272,10 @@ def test_a_fork_with_a_core_of_its_own_uses_it(tmp_path):
 
 
 def test_a_fork_that_seeds_a_device_draws_numbers(tmp_path):
-    """As OpenCL Caffe does."""
+    """As OpenCL Caffe does, by a generator of 64 bits."""
     fork = with_core(tmp_path / "fork")
+    random = fork / "include/caffe/util/rng.hpp"
+    random.write_text(random.read_text().replace("boost::mt19937 ", "boost::mt19937_64 "))
     header, source = fork / "include/caffe/common.hpp", fork / "src/caffe/common.cpp"
     old, new = "void set_random_seed(unsigned seed)", "void set_random_seed(const size_t seed, device* on)"
     text = header.read_text().replace(f"static {old};", f"static {new};\n  static device* GetDefaultDevice();")

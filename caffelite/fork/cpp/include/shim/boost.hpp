@@ -162,6 +162,7 @@ using math::isnan;
 using math::isinf;
 
 typedef std::mt19937 mt19937;
+typedef std::mt19937_64 mt19937_64;
 typedef std::mt19937 rand48;
 template <typename T = int>
 using uniform_int = std::uniform_int_distribution<T>;
