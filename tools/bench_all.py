@@ -3,7 +3,7 @@
 Examples:
   python tools/bench_all.py
   python tools/bench_all.py lenet resnet50 --precision bf16 --rounds 3
-  python tools/bench_all.py --isa avx2
+  python tools/bench_all.py --isa avx2 --limit
   git worktree add --detach /tmp/before REVISION && python tools/bench_all.py --checkout /tmp/before
 """
 
@@ -32,6 +32,7 @@ NETS = {  # name: batch, timed iterations of a round
 COLUMNS = "net", "batch", "ms", "quartiles", "PyTorch ms", "quartiles", "its layout", "ratio", "memory"
 WIDTHS = (14, 6, 10, 18, 12, 18, 15, 8, 8, 13, 8)
 CHECKOUT_COLUMNS = "checkout ms", "ratio"
+LIMIT = "of the limit"
 
 
 def bench(name: str, args) -> dict | None:
@@ -53,6 +54,14 @@ def bench(name: str, args) -> dict | None:
         print(f"{name}: {done.stderr.strip()}", file=sys.stderr)
         return None
     return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+def share_of_limit(name: str, isa: str | None) -> float:
+    """What bench_convolutions.py says of a net in training."""
+    words = [sys.executable, str(ROOT / "tools/bench_convolutions.py"), "--nets", name, "--top", "0"]
+    words += ["--isa", isa] if isa else []
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.strip().split("\n")[-1])[name]
 
 
 def row(name: str, found: dict) -> dict:
@@ -78,6 +87,8 @@ def show(line: dict) -> None:
         print(f"{line['its layout']:>15}{line['ratio']:8.2f}{line['memory']:8.2f}", end="")
     if "checkout ms" in line:
         print(f"{line['checkout ms']:13.2f}{line['checkout ratio']:8.2f}", end="")
+    if LIMIT in line:
+        print(f"{line[LIMIT]:14.2f}", end="")
     print(flush=True)
 
 
@@ -100,16 +111,20 @@ def main() -> None:
     parser.add_argument(
         "--isa", choices=tuple(bench_isa.LIMITS), help="instructions that both sides use at most (default: all)"
     )
+    parser.add_argument(
+        "--limit", action="store_true", help="also the share of its limit that training in float32 reaches"
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
     if unknown := set(args.nets) - set(NETS):
         parser.error(f"no such net: {', '.join(sorted(unknown))}; known are {', '.join(NETS)}")
     heads = zip(COLUMNS + CHECKOUT_COLUMNS * bool(args.checkout), WIDTHS, strict=False)
-    print("".join(f"{c:{'<' if c == 'net' else '>'}{w}}" for c, w in heads), flush=True)
+    print("".join(f"{c:{'<' if c == 'net' else '>'}{w}}" for c, w in heads), end="")
+    print(f"{LIMIT:>14}" * args.limit, flush=True)
     lines, used = [], {}
     for name in args.nets or NETS:
         if found := bench(name, args):
-            lines.append(row(name, found))
+            lines.append(row(name, found) | ({LIMIT: share_of_limit(name, args.isa)} if args.limit else {}))
             show(lines[-1])
             used |= {side: result.get("isa") for side, result in found["sides"].items()}
     for side, isa in used.items():

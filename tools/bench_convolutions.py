@@ -1,4 +1,6 @@
-"""Times the algorithms of 3×3 or 5×5 convolutions on a CPU, pass by pass, and prints one table.
+"""Times the algorithms of 3×3 or 5×5 convolutions on a CPU, pass by pass, and prints one table; or the passes of whole
+nets in training beside their limits (net_limits.py), the largest losses first, and at the end each net's share of its
+limit as a line of JSON.
 
 The algorithms run in turn, and the shortest of several runs counts. The time of one thread is that of the processor,
 which other programs disturb less than that of a clock; that of several threads is a clock's.
@@ -12,13 +14,20 @@ Examples:
   python tools/bench_convolutions.py --size 5 --pad 0 64x20x12x50
   python tools/bench_convolutions.py --depthwise
   python tools/bench_convolutions.py 8x512x14xd1 8x64x112xd2 --precision bf16
+  python tools/bench_convolutions.py --nets resnet18,mobilenet --isa avx2
+  python tools/bench_convolutions.py --nets all --top 20
 """
 
 import argparse
+import json
 import os
 import time
 
+import bench_all
+import bench_isa
+
 from caffelite.devices import ops
+from caffelite.system import usable_cores
 
 SHAPES = ("8x64x56x64", "8x128x28x128", "8x256x14x256", "8x512x7x512", "4x256x56x256", "4x512x28x512", "4x512x14x512")
 DEPTHWISE = ("8x32x112xd1", "8x64x112xd2", "8x128x56xd1", "8x256x28xd1", "8x256x28xd2", "8x512x14xd1", "8x1024x7xd1")
@@ -71,6 +80,23 @@ def shortest(run, rounds: int, threads: int) -> float:
     return 1e3 * min(laps)
 
 
+def losses(names: list[str], rounds: int, most: int) -> dict[str, float]:
+    """Prints the passes of nets in training that lose most beside their limits. Returns each net's share of its
+    limit."""
+    import net_limits
+
+    rows, shares = [], {}
+    for name in names:
+        net = net_limits.Timed(name, bench_all.NETS[name][0])
+        found = net.rows(rounds)
+        whole = net.whole(rounds)
+        shares[name] = sum(row.limit for row in found) / whole
+        print(f"{name}: {whole:.2f} ms, of the limit {shares[name]:.2f}", flush=True)
+        rows += found
+    net_limits.show(net_limits.by_shape(rows)[:most])
+    return shares
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", metavar="shape", help="N×C×side×M, as 8x64x56x64, or depthwise")
@@ -80,9 +106,20 @@ def main() -> None:
     parser.add_argument("--pad", type=int, help="of the images (default: half of the windows)")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each pass (default 5)")
-    parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
+    parser.add_argument("--threads", type=int, help="threads (default 1, with --nets all cores)")
+    parser.add_argument("--nets", metavar="NAME,..", help="the layers of these nets in training, or of all")
+    parser.add_argument("--top", type=int, default=40, help="lines of the table with --nets (default 40)")
+    parser.add_argument("--isa", choices=tuple(bench_isa.LIMITS), help="instructions at most (default: all)")
     args = parser.parse_args()
+    args.threads = args.threads or (len(usable_cores()) if args.nets else 1)
+    os.environ.update(bench_isa.environment(args.isa))
     os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
+    if args.nets:
+        names = list(bench_all.NETS) if args.nets == "all" else args.nets.split(",")
+        if unknown := set(names) - set(bench_all.NETS):
+            parser.error(f"no such net: {', '.join(sorted(unknown))}; known are {', '.join(bench_all.NETS)}")
+        print(json.dumps(losses(names, args.rounds, args.top)))
+        return
     from caffelite.devices import open_device
 
     device = open_device(precision=args.precision)

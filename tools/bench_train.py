@@ -47,8 +47,8 @@ class Setting(NamedTuple):
         return self.side + threads + (", busy" if self.busy else "")
 
 
-def caffelite_step(args, net, batch: tuple):
-    """(one iteration, wait for the device)"""
+def open_net(args, net, batch: tuple) -> tuple:
+    """(caffelite's net with this input, what updates it or None where only forward is timed)"""
     import numpy as np
 
     from caffelite import caffelite_pb2 as pb
@@ -70,7 +70,12 @@ def caffelite_step(args, net, batch: tuple):
         ):  # moments as PyTorch's start, or numbers grow beyond bounds
             for param in node.layer.params[1:3]:
                 device.upload(param.data, np.ones(param.data.shape))
-    updater = None if args.forward else Updater(pb.SolverParameter(**RECIPE), bound, NOWHERE)
+    return bound, None if args.forward else Updater(pb.SolverParameter(**RECIPE), bound, NOWHERE)
+
+
+def caffelite_step(args, net, batch: tuple):
+    """(one iteration, wait for the device)"""
+    bound, updater = open_net(args, net, batch)
     iterations = itertools.count()
 
     def step():
@@ -81,7 +86,7 @@ def caffelite_step(args, net, batch: tuple):
             bound.backward()
             updater.run(RECIPE["base_lr"], iteration)
 
-    return step, device.synchronize
+    return step, bound.dev.synchronize
 
 
 def torch_step(args, net, batch: tuple):

@@ -26,6 +26,7 @@ DEPTHWISE_CHUNKS = 32  # of the sums over pixels in a depthwise convolution's we
 GRADIENT_TERMS = 512  # pixels that a depthwise convolution's weight gradient adds up at a time
 TILE_BYTES = 1 << 19  # of columns and of the rows that they are filled from, in a core's second-level cache
 LEAST_COLUMNS = 256  # of a product: with fewer it spends more on packing its operands than on multiplying
+DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
 CHUNK_BYTES = 4 << 20  # of both factors of a weight gradient, which stay in a third-level cache
 Shape = tuple[int, ...]
 
@@ -159,13 +160,19 @@ def by_panels(m: int, tiles: int) -> bool:
     return tiles < m
 
 
+def panel_depth(c: int, tiles: int) -> int:
+    """How many of C channels of a panel's weights are transformed at a time, where a pass goes ``by_panels``: all where
+    the products, which each part reads and writes, are larger than the weights."""
+    return c if tiles > DEPTH else min(c, DEPTH)
+
+
 def pass_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int]:
     """Numbers of float32 in the workspace of a pass from C channels to M: as ``packed_sizes``, or ``by_panels`` the
     transformed images, and a panel for each thread, in place of the first two."""
     if not by_panels(m, tiles):
         return packed_sizes(c, m, tiles, tile, threads)
     square, rows = tile.square, rounded(tiles, ROWS)
-    panel = square * (c + rows) * PANEL * LANES + (square + PANEL) * LANES
+    panel = square * (panel_depth(c, tiles) + rows) * PANEL * LANES + (square + PANEL) * LANES
     return square * (rows * c + LANES), threads * panel, threads * GROUP * tile.taps * PANEL * LANES
 
 

@@ -208,8 +208,9 @@ def test_deterministic_devices_are_direct(dev, seed, groups):
 
 
 @pytest.mark.parametrize("outputs", [2, 4])
-def test_weights_transformed_panel_by_panel_give_the_same_bits(dev, monkeypatch, seed, outputs):
-    images, window = problem(seed, (2, 96, 9, 7), 160, 3, (1, 1), 2)
+@pytest.mark.parametrize("channels, groups", [(96, 2), (200, 1)], ids=["in groups", "in parts"])
+def test_weights_transformed_panel_by_panel_give_the_same_bits(dev, monkeypatch, seed, outputs, channels, groups):
+    images, window = problem(seed, (2, channels, 9, 7), 160, 3, (1, 1), groups)
     results = []
     for panels in (True, False):
         monkeypatch.setattr(algorithms, "by_panels", lambda m, tiles, panels=panels: panels)

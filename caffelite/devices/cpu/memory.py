@@ -1,5 +1,6 @@
 """The CPU's memory: NumPy arrays."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,19 @@ from numpy.typing import DTypeLike
 
 from .awake import AwakeCores
 from .kernels import channels_last
+
+LINE, PAGE = 64, 2 << 20  # bytes of a cache line, and of a large page
+Make = Callable[[int, DTypeLike], np.ndarray]
+
+
+def _aligned(make: Make, shape: tuple[int, ...] | int, dtype: DTypeLike) -> np.ndarray:
+    """An array that starts on a cache line, so that no vector lies in two of them; a large one on a large page."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    unit = PAGE if size >= PAGE else LINE
+    raw = make(size + unit, np.uint8)
+    start = -raw.ctypes.data % unit
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 class Memory:
@@ -19,10 +33,10 @@ class Memory:
     _workspace: np.ndarray
 
     def empty(self, shape: tuple[int, ...] | int, dtype: DTypeLike | None = None) -> np.ndarray:
-        return np.empty(shape, dtype or self.dtype)
+        return _aligned(np.empty, shape, dtype or self.dtype)
 
     def zeros(self, shape: tuple[int, ...] | int, dtype: DTypeLike | None = None) -> np.ndarray:
-        return np.zeros(shape, dtype or self.dtype)
+        return _aligned(np.zeros, shape, dtype or self.dtype)
 
     def view(self, raw: np.ndarray, offset: int, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> np.ndarray:
         """An array over bytes of ``raw`` from ``offset``."""
@@ -67,5 +81,5 @@ class Memory:
     def space(self, size: int) -> np.ndarray:
         """The workspace as bytes, at least ``size`` of them."""
         if self._workspace.nbytes < size:
-            self._workspace = np.empty(size, np.uint8)
+            self._workspace = self.empty(size, np.uint8)
         return self._workspace

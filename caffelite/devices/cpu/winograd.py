@@ -32,7 +32,7 @@ class _Geometry:
         c, m = x[1] // groups, y[1] // groups
         self.block = algorithms.block_tiles(c, m, self.tiles, tile, threads)
         self.panels = panels(m)
-        self.by_panels = algorithms.by_panels(m, self.tiles)
+        self.by_panels, self.depth = algorithms.by_panels(m, self.tiles), algorithms.panel_depth(c, self.tiles)
         sizes = c, m, self.tiles, tile, threads
         self.sizes, self.packed_sizes = algorithms.pass_sizes(*sizes), algorithms.packed_sizes(*sizes)
 
@@ -83,8 +83,9 @@ class WinogradConvolution:
         panels, rough = (space.reshape(len(self._tables), -1) for space in (panels, rough))
         w, bias = w.reshape(self._weights)[group], self._group_bias(group, bias)
         x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
-        how = group, self._groups, geometry.pad, *self.tile, inputs, panels, rough, self._zeros, self._tables
-        winograd.convolve_panels(x, w, rotated, geometry.panels, bias, factor, y, *how)
+        how = group, self._groups, geometry.pad, *self.tile, geometry.depth
+        spaces = inputs, panels, rough, self._zeros, self._tables
+        winograd.convolve_panels(x, w, rotated, geometry.panels, bias, factor, y, *how, *spaces)
 
     def _group_bias(self, group: int, bias) -> np.ndarray:
         return self._zeros if bias is None else bias.reshape(self._groups, -1)[group]

@@ -101,15 +101,30 @@ def _as_element(x, like):
 
 
 @kernel
-def _square(x, padded, before):
+def _square(x, out):
     for c in range(x.size):
-        padded[before + c] = as_number(x[c]) * as_number(x[c])
+        out[c] = as_number(x[c]) * as_number(x[c])
 
 
 @kernel
-def _product_over(a, b, s, padded, before):
+def _product_over(a, b, s, out):
     for c in range(a.size):
-        padded[before + c] = as_number(a[c]) * as_number(b[c]) / s[c]
+        out[c] = as_number(a[c]) * as_number(b[c]) / s[c]
+
+
+@kernel
+def _sum_windows(padded, size, total):
+    """total (C) = the sums of ``size`` neighbors, from the first one on."""
+    channels = total.size
+    if size == 5:  # everyone's, in one pass
+        a, b, c = padded[:channels], padded[1 : channels + 1], padded[2 : channels + 2]
+        d, e = padded[3 : channels + 3], padded[4 : channels + 4]
+        for i in range(channels):
+            total[i] = total.dtype.type(0) + a[i] + b[i] + c[i] + d[i] + e[i]
+    else:
+        total[:] = 0
+        for d in range(size):
+            _add(total, padded[d : d + channels])
 
 
 @loop("space.shape[0]")
@@ -121,12 +136,11 @@ def lrn_forward(first, last, x, scale, y, size, share, k, beta, space):
     rows, channels, before = x.shape[0], x.shape[1], (size - 1) // 2
     for t in range(first, last):
         padded, total = space[t, 0], space[t, 1, :channels]
+        middle = padded[before : before + channels]  # an index that might be negative prevents vectors
         padded[:] = 0
         for r in range(t * rows // space.shape[0], (t + 1) * rows // space.shape[0]):
-            _square(x[r], padded, before)
-            total[:] = 0
-            for d in range(size):
-                _add(total, padded[d : d + channels])
+            _square(x[r], middle)
+            _sum_windows(padded, size, total)
             v, s, out = x[r], scale[r], y[r]
             for c in range(channels):
                 s[c] = k + share * total[c]
@@ -147,13 +161,12 @@ def lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta, space):
     before = size - 1 - (size - 1) // 2
     for t in range(first, last):
         padded, total = space[t, 0], space[t, 1, :channels]
+        middle = padded[before : before + channels]  # an index that might be negative prevents vectors
         padded[:] = 0
         for r in range(t * rows // space.shape[0], (t + 1) * rows // space.shape[0]):
             v, s, a, out = x[r], scale[r], dy[r], dx[r]
-            _product_over(a, y[r], s, padded, before)
-            total[:] = 0
-            for d in range(size):
-                _add(total, padded[d : d + channels])
+            _product_over(a, y[r], s, middle)
+            _sum_windows(padded, size, total)
             if beta == 0.75:
                 for c in range(channels):
                     root = np.sqrt(s[c])

@@ -127,3 +127,39 @@ def copy(_context, source, target, count):
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp), codegen
+
+
+def _interleaved(builder: Any, vectors: list[Any]) -> list[Any]:
+    """LANES vectors as the columns of a square that are its rows."""
+    low = [lane for i in range(LANES // 2) for lane in (i, i + LANES)]
+    masks = [ir.Constant(BITS, [lane + shift for lane in low]) for shift in (0, LANES // 2)]
+    for _ in range(LANES.bit_length() - 1):
+        pairs = [(vectors[i], vectors[i + LANES // 2]) for i in range(LANES // 2)]
+        vectors = [builder.shuffle_vector(a, b, mask) for a, b in pairs for mask in masks]
+    return vectors
+
+
+@intrinsic
+def turn(_context, source, row, target, step, rows, columns, add):
+    """Copies a matrix (rows, columns), 1 to LANES of each, turned: its columns become rows, ``step`` bytes apart, which
+    may be negative; ``row``: bytes from row to row of the source. add: adds to what is there."""
+
+    def codegen(context, builder, _signature, arguments):
+        source, row, target, step, rows, columns, add = arguments
+        across, along = Vectors(builder, mask_of(builder, columns)), Vectors(builder, mask_of(builder, rows))
+        last = builder.sub(rows, integer(1))
+        loaded = []
+        for i in range(LANES):
+            index = builder.select(builder.icmp_signed("<", integer(i), last), integer(i), last)
+            loaded.append(across.load(builder.add(source, builder.mul(index, row))))
+        for i, vector in enumerate(_interleaved(builder, loaded)):
+            with builder.if_then(builder.icmp_signed("<", integer(i), columns)):
+                address = builder.add(target, builder.mul(integer(i), step))
+                with builder.if_else(add) as (adds, stores):
+                    with adds:
+                        along.store(builder.fadd(along.load(address), vector), address)
+                    with stores:
+                        along.store(vector, address)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6, types.boolean), codegen

@@ -11,15 +11,12 @@ A kernel reads and writes the pixels of a tile by tables of addresses. A pixel o
 zeros, or of numbers that nobody reads, so tiles at the border need no code of their own.
 """
 
-import numpy as np
-
-from ...algorithms import GROUP, PANEL, ROWS, ROWS_TURNED
+from ...algorithms import DEPTH, GROUP, PANEL, ROWS, ROWS_TURNED
 from .cook_toom import Matrix, matrices
 from .parallel import body, launch, loop
 from .settings import kernel
+from .vectors import turn
 from .winograd_vectors import BYTES, LANES, both_sides, product
-
-DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
 
 
 def _turned(matrix: Matrix) -> Matrix:
@@ -98,13 +95,13 @@ def _four_rows(vectors, a, a_row, a_k, b, c, depth, add):
 
 
 @kernel
-def _multiply(a, row, b, c, rows, depth, vectors):
-    """c (rows, vectors·LANES) = a (rows, depth), of rows ``row`` bytes apart, times b (depth, vectors·LANES)."""
+def _multiply(a, row, b, c, rows, depth, vectors, add):
+    """c (rows, vectors·LANES) = [c +] a (rows, depth), of rows ``row`` bytes apart, times b (depth, vectors·LANES)."""
     width = vectors * BYTES
     for k in range(0, depth, DEPTH):
-        count = min(DEPTH, depth - k)
+        count, more = min(DEPTH, depth - k), add or k > 0
         for r in range(0, rows, ROWS):
-            _six_rows(vectors, a + r * row + k * 4, row, 4, b + k * width, c + r * width, count, k > 0)
+            _six_rows(vectors, a + r * row + k * 4, row, 4, b + k * width, c + r * width, count, more)
 
 
 @kernel
@@ -154,14 +151,29 @@ def _panel_channels(starts, j, channels):
 
 
 @kernel
+def _turn_all(source, row, target, step, rows, columns, add):
+    """A matrix of any size turned, block by block: see ``vectors.turn``. Rows that are far apart, of the source or of
+    the target, are finished before the next ones."""
+    high, wide = -(-rows // LANES), -(-columns // LANES)
+    for block in range(high * wide):
+        i, j = (block % high, block // high) if step > row else (block // wide, block % wide)
+        i, j = i * LANES, j * LANES
+        sizes = min(LANES, rows - i), min(LANES, columns - j)
+        turn(source + i * row + j * 4, row, target + j * step + i * 4, step, *sizes, add)
+
+
+@kernel
 def _read_weights(w, rotated, first, start, buffer):
     """buffer (GROUP or fewer, r², width): the weights of input channels from ``first`` on, and of output channels from
     ``start`` on, output channels last."""
-    taps = buffer.shape[1]
-    for m in range(buffer.shape[2]):
-        for i in range(buffer.shape[0]):
-            for q in range(taps):
-                buffer[i, q, m] = w[first + i, start + m, taps - 1 - q] if rotated else w[start + m, first + i, q]
+    members, taps, width = buffer.shape
+    if rotated:  # a channel's taps from the last one on
+        for i in range(members):
+            source, last = w[first + i, start:].ctypes.data, buffer.ctypes.data + ((i + 1) * taps - 1) * width * 4
+            _turn_all(source, taps * 4, last, -width * 4, width, taps, False)
+    else:
+        source = w.ctypes.data + (start * w.shape[1] + first) * taps * 4
+        _turn_all(source, w.shape[1] * taps * 4, buffer.ctypes.data, width * 4, width, members * taps, False)
 
 
 @kernel
@@ -225,16 +237,23 @@ def _transform_tiles(x, y, group, channels, pad, outputs, size, first, count, be
 
 
 @kernel
-def _multiply_panel(inputs, channels, rows, weights, pitch, starts, j, bias, slope, y, how, first, count, table, space):
+def _multiply_positions(inputs, channels, rows, weights, pitch, vectors, square, space, begin, depth):
+    """Adds to ``space``, a² matrices (rows, width), the products of ``depth`` channels from ``begin`` on; weights: of
+    these, in matrices ``pitch`` bytes apart."""
+    matrix = rows * vectors * BYTES
+    for p in range(square):
+        left = inputs + p * (rows * channels + LANES) * 4 + begin * 4
+        _multiply(left, channels * 4, weights + p * pitch, space + p * matrix, rows, depth, vectors, begin > 0)
+
+
+@kernel
+def _finish_panel(rows, starts, j, bias, slope, y, how, first, count, table, space):
     """The outputs of panel j of the tiles from ``first`` on. how: group, groups, m, r. space: the address of a²·rows·
-    width numbers for the products, then of as many as a panel has for outputs that nobody reads."""
+    width products, then of as many numbers as a panel has for outputs that nobody reads."""
     group, groups, outputs, size = how
     high, wide, side = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs), outputs + size - 1
     vectors, width, square = starts[j + 1] - starts[j], y.shape[3] // groups, side * side
     matrix, source, target = rows * vectors * BYTES, table[0], table[1]
-    for p in range(square):
-        left = inputs + p * (rows * channels + LANES) * 4
-        _multiply(left, channels * 4, weights + p * pitch, space + p * matrix, rows, channels, vectors)
     wanted, unused = _panel_channels(starts, j, width), space + square * matrix
     added, channel = bias.ctypes.data + starts[j] * BYTES, group * width + starts[j] * LANES
     for i in range(count):
@@ -261,8 +280,9 @@ def convolve_block(x, packed, starts, bias, slope, y, how, pad, block, space, ta
     _transform_tiles(x, y, *where, 0, rows, inputs, pitch, zeros, table)
     for j in range(panels[0], panels[1]):
         weights, pitch = _panel(packed, starts, j, square, channels)
-        after = starts, j, bias, slope, y, how, first, count, table, products
-        _multiply_panel(inputs, channels, rows, weights, pitch, *after)
+        vectors = starts[j + 1] - starts[j]
+        _multiply_positions(inputs, channels, rows, weights, pitch, vectors, square, products, 0, channels)
+        _finish_panel(rows, starts, j, bias, slope, y, how, first, count, table, products)
 
 
 @loop("tables.shape[0]")
@@ -294,37 +314,42 @@ def _transform_inputs_of_all(begin, end, x, y, group, groups, pad, outputs, size
 
 @body
 def _convolve_panels(
-    begin, end, w, rotated, starts, bias, slope, y, how, inputs, channels, tiles, space, rough, tables
+    begin, end, w, rotated, starts, bias, slope, y, how, inputs, channels, tiles, depth, space, rough, tables
 ):
     outputs, size, threads = how[2], how[3], tables.shape[0]
     rows, square = -(-tiles // ROWS) * ROWS, (outputs + size - 1) ** 2
     for t in range(begin, end):
         weights = space[t].ctypes.data
-        products = weights + square * (channels * PANEL * LANES + LANES) * 4
+        products = weights + square * (depth * PANEL * LANES + LANES) * 4
         for j in range(t * (starts.size - 1) // threads, (t + 1) * (starts.size - 1) // threads):
-            pitch = (channels * (starts[j + 1] - starts[j]) + 1) * BYTES
-            for k in range(0, channels, GROUP):
-                members = min(GROUP, channels - k)
-                where = weights, pitch, rough[t], tables[t], outputs, size
-                _transform_members(w, rotated, starts, j, k, members, *where)
-            after = starts, j, bias, slope, y, how, 0, tiles, tables[t], products
-            _multiply_panel(inputs.ctypes.data, channels, rows, weights, pitch, *after)
+            vectors = starts[j + 1] - starts[j]
+            for k in range(0, channels, depth):
+                part = min(depth, channels - k)
+                pitch = (part * vectors + 1) * BYTES
+                for i in range(k, k + part, GROUP):
+                    members = min(GROUP, k + part - i)
+                    where = weights - k * vectors * BYTES, pitch, rough[t], tables[t], outputs, size
+                    _transform_members(w, rotated, starts, j, i, members, *where)
+                to = vectors, square, products, k, part
+                _multiply_positions(inputs.ctypes.data, channels, rows, weights, pitch, *to)
+            _finish_panel(rows, starts, j, bias, slope, y, how, 0, tiles, tables[t], products)
 
 
 @kernel
 def convolve_panels(
-    x, w, rotated, starts, bias, slope, y, group, groups, pad, outputs, size, inputs, space, rough, zeros, tables
+    x, w, rotated, starts, bias, slope, y, group, groups, pad, outputs, size, depth, inputs, space, rough, zeros, tables
 ):
     """``convolve`` with weights w that are transformed panel by panel where they are used, for images of few tiles:
-    transformed weights of all panels would be larger than those of the images.
+    transformed weights of all panels would be larger than those of the images. depth: channels of a panel that are
+    transformed at a time.
 
-    zeros (C). Workspace: inputs (a²·(tiles·C + LANES)), tiles a multiple of ROWS; space (threads, a²·(C + tiles)·PANEL·
-    LANES + (a² + PANEL)·LANES); rough and tables as in ``transform_weights``.
+    zeros (C). Workspace: inputs (a²·(tiles·C + LANES)), tiles a multiple of ROWS; space (threads, a²·(depth + tiles)·
+    PANEL·LANES + (a² + PANEL)·LANES); rough and tables as in ``transform_weights``.
     """
     where = x, y, group, groups, pad, outputs, size, inputs, zeros, tables
     launch(_transform_inputs_of_all, tables.shape[0], where)
     tiles = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs)
-    how, sizes = (group, groups, outputs, size), (x.shape[3] // groups, tiles, space, rough, tables)
+    how, sizes = (group, groups, outputs, size), (x.shape[3] // groups, tiles, depth, space, rough, tables)
     launch(_convolve_panels, tables.shape[0], (w, rotated, starts, bias, slope, y, how, inputs, *sizes))
 
 
@@ -389,8 +414,5 @@ def finish_weights(begin, end, products, starts, dw, add, rough, tables):
                 _fill_strided(source[:square], address + (first + i) * row, pitch)
                 _fill_strided(target[:taps], buffer[i].ctypes.data, wanted * 4)
                 _kernel_gradient4(source.ctypes.data, target.ctypes.data, wanted)
-            for m in range(wanted):
-                for i in range(members):
-                    for q in range(taps):
-                        before = dw[starts[j] * LANES + m, first + i, q] if add else np.float32(0)
-                        dw[starts[j] * LANES + m, first + i, q] = buffer[i, q, m] + before
+            out = dw.ctypes.data + (starts[j] * LANES * channels + first) * taps * 4
+            _turn_all(buffer.ctypes.data, wanted * 4, out, channels * taps * 4, members * taps, wanted, add)
