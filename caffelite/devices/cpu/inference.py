@@ -9,10 +9,10 @@ import numba
 import numpy as np
 
 from ..inference_ops import Arena, Call
+from . import program
 from .formula_kernels import FormulaKernels
 from .kernels import checksums
 from .onednn import Library
-from .program import LEAST_SECONDS, MULTIPLY_ADDS, NUMBERS, Program, can_join
 
 GAP = 64  # numbers between arrays that are read as one
 
@@ -26,14 +26,14 @@ class Inference:
         return Watch(arrays)
 
     def threads(self, multiply_adds: int, numbers: int) -> int:
-        seconds = multiply_adds / MULTIPLY_ADDS + numbers / NUMBERS
-        return self._device.threads if seconds >= LEAST_SECONDS else 1
+        seconds = multiply_adds / program.MULTIPLY_ADDS + numbers / program.NUMBERS
+        return self._device.threads if seconds >= program.LEAST_SECONDS else 1
 
     def can_join(self, call: Call) -> bool:
-        return can_join(call)
+        return program.can_join(call)
 
-    def joined(self, calls: Sequence[Call], arena: Arena) -> Program:
-        return Program(self._device, calls, arena)
+    def joined(self, calls: Sequence[Call], arena: Arena) -> program.Program:
+        return program.Program(self._device, calls, arena)
 
     def limit(self, threads: int) -> None:
         if threads != self._device.active_threads:
