@@ -113,13 +113,24 @@ class ForkText:
         depth = len(place.path)
         if any(each.path[depth] not in RULES and not self._harmless(each) for each in left):
             return True
-        if self._types.changed(name):
+        if difference := self._difference(name, kind, place):
             if self._mode == "missing":
-                say_once(
-                    f'{self._name} has changed the type "{kind}"; caffelite computes its own (-fork-layers changed)'
-                )
+                say_once(f"{self._name} {difference}; caffelite computes its own (-fork-layers changed)")
             return self._mode != "missing"
         return self._mode == "all"
+
+    def _difference(self, name: str, kind: str, place: LayerPlace) -> str:
+        """How the fork's own type differs from caffelite's, as far as its files show; "" where they do not."""
+        if self._types.changed(name):
+            return f'has changed the type "{kind}"'
+        own, joined = place.own.DESCRIPTOR.fields_by_name, place.joined.DESCRIPTOR.fields_by_name
+        known: Any = REGISTRY.get(kind)
+        field = known.field if known else ""
+        if kind in history.types() or field not in own or field not in joined:
+            return ""
+        ours, theirs = (fields[field].message_type.fields_by_name for fields in (own, joined))
+        more = sorted(set(theirs) - set(ours) - forks.harmless())
+        return f'has fields of the type "{kind}" that are not caffelite\'s ({", ".join(more)})' if more else ""
 
     def _modern(self, layer: Any) -> str:
         """The type of a layer here."""

@@ -65,6 +65,29 @@ def test_a_net_of_a_changed_type_says_so(tmp_path, caplog):
     assert prototxt.read_net(tmp_path / "n.prototxt").message.layer[0].HasField("fork")
 
 
+INTERP = """
+message LayerParameter { optional InterpParameter interp_param = 8261; }
+message InterpParameter { optional int32 height = 1 [default = 0]; optional int32 width = 2 [default = 0];
+  optional bool corners = 71 [default = true]; }
+"""
+
+
+@pytest.mark.parametrize("proto, says", [(INTERP, True), (INTERP.replace("corners", "zoom_factor"), False)])
+def test_a_type_of_a_family_with_more_fields_says_so(tmp_path, caplog, proto, says):
+    """The default of a field that the net does not set may mean something else than what caffelite computes."""
+    from caffelite import prototxt
+
+    folder, net = make(tmp_path / "own", proto, types=("Interp",)), tmp_path / "n.prototxt"
+    net.write_text('layer { name: "r" type: "Interp" bottom: "x" top: "y" interp_param { height: 4 width: 4 } }')
+    option.use(folder)
+    assert not prototxt.read_net(net).message.layer[0].HasField("fork")
+    text = 'own has fields of the type "Interp" that are not caffelite\'s (corners)'
+    assert (text in caplog.text) == says == ("Interp" in caplog.text)
+    option.leave()
+    option.use(folder, "changed")
+    assert prototxt.read_net(net).message.layer[0].HasField("fork") == says
+
+
 def test_digests_of_bvlc_are_there():
     assert history.is_of_bvlc("relu_layer.cpp") and not history.is_of_bvlc("scaled_loss_layer.cpp")
     assert {"ReLU", "LSTM"} <= history.types() and "alpha" not in (history.words("FillerParameter") or ())
