@@ -17,7 +17,7 @@ from ..choices import Choices
 from ..processor import features
 from . import ahead
 
-REVISION = 6  # of kernels and measurements: what was chosen with another one is measured again
+REVISION = 7  # of kernels and measurements: what was chosen with another one is measured again
 PASSES = 2  # over all algorithms: another program that works for a moment disturbs one of them
 ROUNDS = 2  # measurements of an algorithm in a pass; the shortest of all counts
 SLOW = 1.5  # an algorithm that takes more than this multiple of the best is not measured in the next pass
