@@ -17,6 +17,7 @@ from .onednn_operations import Convolution
 from .registry import implements
 from .winograd import WinogradConvolution, panels
 
+FEW_CHANNELS, FULL = 16, 0.9  # of an image whose columns are not copied, and of the tiles of its rows
 BLOCK_BYTES = 3 << 17  # of the columns and products of a block, which stay in a core's second-level cache
 
 
@@ -24,7 +25,8 @@ class ColumnsConvolution:
     """In float32, as a matrix product of columns. What is not positive is multiplied by slopes (M).
 
     ``packed``, ``starts``, ``after`` (2, M in whole vectors): weights, the first vector of each panel, bias and slopes.
-    ``rows``: pixels of a tile; ``most``: of a block, whose columns of ``depth`` numbers stay in a core's cache.
+    ``by_rows``: see kernels/columns.py. ``rows``: pixels of a tile; ``most``: of a block, whose columns of ``depth``
+    numbers stay in a core's cache.
     """
 
     def __init__(self, device: FormulaKernels, op: ops.Convolution):
@@ -34,11 +36,18 @@ class ColumnsConvolution:
         self._vectors, self.depth = rounded(m, LANES) // LANES, c * window.kernel[0] * window.kernel[1]
         self.starts = panels(self._vectors * LANES)
         self.rows = columns.ROWS[max(1, min(PANEL, self._vectors))]
+        self.by_rows = c <= FEW_CHANNELS and window.dilation == (1, 1) and wide >= FULL * rounded(wide, self.rows)
+        numbers = window.kernel[0] * (w + 2 * window.pad[1]) * c if self.by_rows else 0
+        self._least = -(-numbers // self.depth)
         self.most = max(self.rows, BLOCK_BYTES // (4 * self.depth) // self.rows * self.rows)
         blocks = -(-self._y[0] // self.most)
         blocks = rounded(blocks, device.threads) if self._y[0] >= device.threads * self.rows else blocks
         self._block = rounded(-(-self._y[0] // blocks), self.rows)
         self._seen: tuple[Any, ...] = (None,) * 4
+
+    def space(self, block: int) -> int:
+        """The rows of ``depth`` numbers that a task needs for a block of so many pixels."""
+        return max(block, self._least)
 
     def prepare(self, w: np.ndarray, b: np.ndarray, slopes: np.ndarray) -> None:
         """Packs weights of Caffe's order. b, slopes (M)."""
@@ -50,16 +59,17 @@ class ColumnsConvolution:
 
     def run(self, x, y) -> None:
         threads = self._device.active_threads
-        count = threads * self._block * self.depth
+        rows = self.space(self._block)
+        count = threads * rows * self.depth
         space = self._device.space(4 * (count + threads * PANEL * LANES))
         arguments = x, y, space, threads
         if any(a is not b for a, b in zip(arguments, self._seen, strict=True)):
             spaces = (
-                self._device.view(space, 0, (threads, self._block, self.depth), np.float32),
+                self._device.view(space, 0, (threads, rows, self.depth), np.float32),
                 self._device.view(space, 4 * count, (threads, PANEL * LANES), np.float32),
             )
             arrays = x.reshape(self._x), self.packed, self.starts, *self.after, y.reshape(self._y)
-            self._arguments = *arrays, self._outputs, self.window, self._block, *spaces
+            self._arguments = *arrays, self._outputs, self.window, self.by_rows, self._block, *spaces
             self._seen = arguments
         columns.convolve(*self._arguments)
 

@@ -202,8 +202,10 @@ def _columns(op: ColumnsConvolution, images: list[int], shape: tuple[int, ...], 
     block, ranges = _divided(items, unit, most, panels, seconds, op.packed.nbytes, size)
     tasks = -(-items // block) * ranges
     data = *(a.ctypes.data for a in (op.packed, op.starts, *op.after)), block, ranges
-    fields = program.fields(program.COLUMNS, tasks, images, data, (*shape, panels, *op.window))
-    return Step(fields, 4 * (block * op.depth + PANEL * LANES))
+    fields = program.fields(
+        program.COLUMNS, tasks, images, data, (*shape, panels, *op.window, op.by_rows, op.space(block))
+    )
+    return Step(fields, 4 * (op.space(block) * op.depth + PANEL * LANES))
 
 
 def _winograd(

@@ -77,9 +77,10 @@ def _columns(d, task, x, y, space):
         carray(_pointer(y), (pixels, m), np.float32),
         (high, wide),
         window,
+        d[32] != 0,
         block,
-        carray(_pointer(space + TABLE_BYTES), (block, depth), np.float32),
-        carray(_pointer(space + TABLE_BYTES + 4 * block * depth), (PANEL * LANES,), np.float32),
+        carray(_pointer(space + TABLE_BYTES), (d[33], depth), np.float32),
+        carray(_pointer(space + TABLE_BYTES + 4 * d[33] * depth), (PANEL * LANES,), np.float32),
         (b, b + 1),
         (g * panels // groups, (g + 1) * panels // groups),
     )

@@ -13,8 +13,9 @@ BYTES = 4 * LANES
 
 
 def tile(rows: int, vectors: int) -> Any:
-    """``run(a, a_row, count, b, depth, y, y_row, unused, bias, slopes, channels)``: the first ``count`` rows, at most
-    ``rows``, of y (channels) = a (depth) b (depth, vectors·LANES) + bias, what is not positive times slopes.
+    """``run(a, a_row, count, pieces, piece, length, b, y, y_row, unused, bias, slopes, channels)``: the first ``count``
+    rows, at most ``rows``, of y (channels) = a (depth) b (depth, vectors·LANES) + bias, what is not positive times
+    slopes. A row of a is ``pieces`` of ``length`` numbers, ``piece`` bytes apart.
 
     Addresses, and the bytes from row to row of a and y. unused: of vectors·LANES numbers that nobody reads. bias and
     slopes have vectors·LANES numbers; channels: how many y has, more than (vectors - 1)·LANES.
@@ -22,9 +23,9 @@ def tile(rows: int, vectors: int) -> Any:
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
 
     @intrinsic
-    def run(_context, a, a_row, count, b, depth, y, y_row, unused, bias, slopes, channels):
+    def run(_context, a, a_row, count, pieces, piece, length, b, y, y_row, unused, bias, slopes, channels):
         def codegen(context, builder, _signature, arguments):
-            a, a_row, count, b, depth, y, y_row, unused, bias, slopes, channels = arguments
+            a, a_row, count, pieces, piece, length, b, y, y_row, unused, bias, slopes, channels = arguments
             plain = Vectors(builder, None)
             sources, targets = [a], [y]
             for r in range(1, rows):
@@ -32,8 +33,10 @@ def tile(rows: int, vectors: int) -> Any:
                 sources.append(builder.select(present, builder.add(a, builder.mul(a_row, integer(r))), a))
                 targets.append(builder.select(present, builder.add(y, builder.mul(y_row, integer(r))), unused))
             sums = {cell: cgutils.alloca_once_value(builder, splat(VECTOR, 0.0)) for cell in cells}
-            with cgutils.for_range_slice(builder, integer(0), depth, integer(1)) as (k, _):
-                at, row = builder.mul(k, integer(4)), builder.add(b, builder.mul(k, integer(vectors * BYTES)))
+            with cgutils.for_range(builder, pieces) as outer, cgutils.for_range(builder, length) as inner:
+                at = builder.add(builder.mul(outer.index, piece), builder.mul(inner.index, integer(4)))
+                k = builder.add(builder.mul(outer.index, length), inner.index)
+                row = builder.add(b, builder.mul(k, integer(vectors * BYTES)))
                 factors = [plain.load(builder.add(row, integer(BYTES * v))) for v in range(vectors)]
                 for r in range(rows):
                     address = builder.inttoptr(builder.add(sources[r], at), REAL.as_pointer())
@@ -49,6 +52,6 @@ def tile(rows: int, vectors: int) -> Any:
                     (last if v == vectors - 1 else plain).store(value, builder.add(targets[r], shift))
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 11), codegen
+        return types.void(*[types.intp] * 13), codegen
 
     return run
