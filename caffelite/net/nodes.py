@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
@@ -128,7 +128,15 @@ class _Derived(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, graph: Any, owner: type) -> T:
+    @overload
+    def __get__(self, graph: None, owner: type) -> _Derived[T]: ...
+
+    @overload
+    def __get__(self, graph: Graph, owner: type) -> T: ...
+
+    def __get__(self, graph: Graph | None, owner: type) -> Any:
+        if graph is None:
+            return self
         value = self._compute(graph)
         if graph.complete:
             graph.__dict__[self._name] = value  # which is read before this descriptor from now on
