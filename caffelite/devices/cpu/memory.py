@@ -9,17 +9,16 @@ from numpy.typing import DTypeLike
 from .awake import AwakeCores
 from .kernels import channels_last
 
-LINE, PAGE = 64, 2 << 20  # bytes of a cache line, and of a large page
+LINE = 64  # bytes of a cache line
 Make = Callable[[int, DTypeLike], np.ndarray]
 
 
 def _aligned(make: Make, shape: tuple[int, ...] | int, dtype: DTypeLike) -> np.ndarray:
-    """An array that starts on a cache line, so that no vector lies in two of them; a large one on a large page."""
+    """An array that starts on a cache line, so that no vector lies in two of them."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    unit = PAGE if size >= PAGE else LINE
-    raw = make(size + unit, np.uint8)
-    start = -raw.ctypes.data % unit
+    raw = make(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
     return raw[start : start + size].view(dtype).reshape(shape)
 
 

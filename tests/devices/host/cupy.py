@@ -186,6 +186,7 @@ def fake_cupy(
         return made
 
     cuda = SimpleNamespace(
+        get_elapsed_time=lambda begin, end: 1.0,
         runtime=_runtime(count, capability, runtime_version, reads_any_memory),
         Device=Device,
         Stream=stream,
