@@ -30,12 +30,12 @@ def _choose(model: Model, proto: Any, branches: list[Any], shapes: Mapping[str, 
     makers = {name: node for node in proto.graph.node for name in node.output}
     ready = [node for node in branches if not _behind(node.input[0], makers, model, node)]
     computed = [name for name in dict.fromkeys(node.input[0] for node in ready) if name in makers]
-    found = run_for_batches(model, _cut(proto, computed, makers), shapes) if computed else [{}]
+    results = run_for_batches(model, _cut(proto, computed, makers), shapes) if computed else [{}]
     constants = {tensor.name: tensor for tensor in proto.graph.initializer}
     onnx = import_onnx("reading ONNX files")
     for node in ready:
         name = node.input[0]
-        values = [each[name] if name in each else onnx.numpy_helper.to_array(constants[name]) for each in found]
+        values = [each[name] if name in each else onnx.numpy_helper.to_array(constants[name]) for each in results]
         if len({bool(value.reshape(-1)[0]) for value in values}) > 1:
             raise _refused(node, "the size of the batch")
         _replace(proto, node, bool(values[0].reshape(-1)[0]))

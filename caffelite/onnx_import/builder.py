@@ -49,6 +49,10 @@ class Builder:
         """Names what follows after this operator."""
         self._label = _label(op)
 
+    def read_names(self) -> set[str]:
+        """The tensors that an operator reads, or whoever runs the net."""
+        return {name for each in self.traced.operators for name in each.inputs} | set(self.traced.model.outputs)
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """The shape of a tensor, with the batch of the trace."""
         return self.traced.shapes[tensor] if tensor in self.traced.shapes else self.traced.values[tensor].shape

@@ -69,7 +69,7 @@ def attention(b: Builder, op: Operator) -> list[str]:
     shapes = [b.shape(name) for name in op.inputs[:3]]
     if len(shapes[0]) != 4 or len({shape[1] for shape in shapes}) > 1:
         raise Unsupported(op, "another form than PyTorch's scaled_dot_product_attention", "export with opset 17")
-    read = {name for other in b.traced.operators for name in other.inputs} | set(b.traced.model.outputs)
+    read = b.read_names()
     if any(op.inputs[3:]) or op.get("is_causal", 0) or op.get("softcap", 0) or read.intersection(op.outputs[1:]):
         raise Unsupported(op, "a mask, a limit or a state", "export attention without them")
     q, k, v = (b.x(op, i) for i in range(3))

@@ -28,7 +28,7 @@ def lstm(b: Builder, op: Operator) -> list[str]:
         raise Unsupported(op, "another form than PyTorch's nn.LSTM", "export nn.LSTM")
     if len(op.inputs) > 7 and op.inputs[7] and (peepholes is None or peepholes.any()):
         raise Unsupported(op, "peepholes", "train without them")
-    size, read = op.get("hidden_size"), _read(b)
+    size, read = op.get("hidden_size"), b.read_names()
     exposed = _is_given(b, op, 5) or _is_given(b, op, 6) or bool(read.intersection(op.outputs[2:]))
     tops, cells = [], []
     for i, backward in enumerate(FORWARD[op.get("direction", "forward")]):
@@ -116,7 +116,7 @@ def _gru_step(size: int, product: Step, of_reset: Step | None) -> Step:
             h_new = eltwise("reset", [reset, h_new], kinds.PROD)
         new = b.add("TanH", [eltwise("sum", [x_new, h_new], kinds.SUM)], suffix=f"{at}/new")
         change = eltwise("difference", [h, new], kinds.SUM, coeff=[1, -1])
-        return eltwise("h", [new, eltwise("kept", [update, change], kinds.PROD)], kinds.SUM)
+        return eltwise("h", [new, eltwise("weighted", [update, change], kinds.PROD)], kinds.SUM)
 
     return step
 
@@ -245,13 +245,9 @@ def _joined(b: Builder, blobs: list[str], suffix: str) -> str:
     return b.add("Concat", blobs, suffix=suffix, concat_param={"axis": 0}) if len(blobs) > 1 else blobs[0]
 
 
-def _read(b: Builder) -> set[str]:
-    return {name for other in b.traced.operators for name in other.inputs} | set(b.traced.model.outputs)
-
-
 def _outputs(b: Builder, op: Operator, tops: list[str]) -> list[str]:
     """The sequence (T, directions, N, D), and the last states (directions, N, D); no cells."""
-    steps, size, read = b.shape(op.inputs[0])[0], op.get("hidden_size"), _read(b)
+    steps, size, read = b.shape(op.inputs[0])[0], op.get("hidden_size"), b.read_names()
     made = [""] * max(2, len(op.outputs))
     if op.outputs[0] in read:
         parts = [b.add("Reshape", [y], suffix="axis", reshape_param={"shape": {"dim": [0, 1, -1, size]}}) for y in tops]

@@ -104,7 +104,7 @@ def split(b: Builder, op: Operator) -> list[str]:
     points = np.cumsum(list(parts.values()))[:-1].tolist()
     tops = b.add_many("Slice", [b.x(op)], len(parts), slice_param={"axis": axis, "slice_point": points})
     made = dict(zip(parts, tops, strict=True))
-    read = {name for other in b.traced.operators for name in other.inputs} | set(b.traced.model.outputs)
+    read = b.read_names()
     b.silence([top for name, top in made.items() if name not in read])
     return [made.get(name, "") for name in op.outputs]
 

@@ -45,29 +45,29 @@ def packing(device: FormulaKernels, dims: tuple[int, ...], order: Blocking | Non
     if order is None or len(dims) != 4 or len(order.inner) != 2 or order.inner[1][0] != 2:
         return None
     (lanes, axis), (_, other) = order.inner
-    places, count = math.prod(dims[2:]), dims[other]
+    taps, count = math.prod(dims[2:]), dims[other]
     blocks = -(-dims[axis] // lanes)
     if {axis, other} != {0, 1} or count % 2 or order.padded[axis] != blocks * lanes or order.padded[other] != count:
         return None
     row = count * lanes
-    strides = {axis: row * places, other: 2 * lanes, 2: row * dims[3], 3: row}
+    strides = {axis: row * taps, other: 2 * lanes, 2: row * dims[3], 3: row}
     if any(order.strides[i] != strides[i] for i in range(4) if dims[i] > 1 or i < 2):
         return None
-    sizes = blocks, places, count // 2, lanes
+    sizes = blocks, taps, count // 2, lanes
     if axis == 0:
-        own = device.threads, lanes, max(1, CHANNELS // places) * 2 * places
+        own = device.threads, lanes, max(1, CHANNELS // taps) * 2 * taps
         return Rearrangement(device, reorders.pack_outputs, sizes, own, np.uint32, at)
-    return Rearrangement(device, reorders.pack_inputs, sizes, (device.threads, dims[1] * places), np.uint32, at)
+    return Rearrangement(device, reorders.pack_inputs, sizes, (device.threads, dims[1] * taps), np.uint32, at)
 
 
 def unpacking(device: FormulaKernels, dims: tuple[int, ...], order: Blocking | None, at: int) -> Rearrangement | None:
     """From an order of float32 gradients; ``run`` takes whether to add, too."""
     if order is None or len(dims) != 4 or order.inner != ((BLOCK, 1), (BLOCK, 0)) or order.padded != dims:
         return None
-    outputs, inputs, places = dims[0] // BLOCK, dims[1] // BLOCK, math.prod(dims[2:])
+    outputs, inputs, taps = dims[0] // BLOCK, dims[1] // BLOCK, math.prod(dims[2:])
     tile = BLOCK * BLOCK
-    strides = tile * places * inputs, tile * places, tile * dims[3], tile
+    strides = tile * taps * inputs, tile * taps, tile * dims[3], tile
     if any(order.strides[i] != strides[i] for i in range(4) if dims[i] > 1):
         return None
-    own = device.threads, BLOCK, BLOCKS * BLOCK * places
-    return Rearrangement(device, reorders.unpack, (outputs, inputs, places, BLOCK, BLOCK), own, np.float32, at)
+    own = device.threads, BLOCK, BLOCKS * BLOCK * taps
+    return Rearrangement(device, reorders.unpack, (outputs, inputs, taps, BLOCK, BLOCK), own, np.float32, at)

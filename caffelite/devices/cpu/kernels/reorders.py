@@ -1,4 +1,4 @@
-"""Weights (O, I·P), P the places of a window, in and from orders that oneDNN multiplies. A pair is a word of two
+"""Weights (O, I·P), P the taps of a window, in and from orders that oneDNN multiplies. A pair is a word of two
 bfloat16 numbers, the first in its low half. Numbers are turned in tiles that stay in the first-level cache, and rows of
 memory are read and written some cache lines at a time: one by one they would wait for memory."""
 
@@ -8,7 +8,7 @@ from .panels import half
 from .parallel import loop
 from .settings import kernel
 
-CHANNELS = 64  # about as many pairs, of all places, are turned at a time
+CHANNELS = 64  # about as many pairs, of all taps, are turned at a time
 BLOCK = 16  # channels of a block of gradients
 BLOCKS = 4  # that are turned at a time
 
@@ -22,8 +22,8 @@ def _pair(a, b):
 def pack_outputs(first, last, w, packed, words):
     """packed (O / N, P, I / 2, N) of pairs of neighboring inputs; zeros behind the last output. words (threads, N,
     numbers of a tile): workspace."""
-    blocks, places, pairs, lanes = packed.shape
-    chunk = words.shape[2] // (2 * places)
+    blocks, taps, pairs, lanes = packed.shape
+    chunk = words.shape[2] // (2 * taps)
     chunks = -(-pairs // chunk)
     for t in range(first, last):
         rows = words[t]
@@ -31,12 +31,12 @@ def pack_outputs(first, last, w, packed, words):
             block, begin = task // chunks, task % chunks * chunk
             count, present = min(pairs - begin, chunk), min(lanes, w.shape[0] - block * lanes)
             for o in range(present):
-                row, out = w[block * lanes + o, 2 * begin * places : 2 * (begin + count) * places], rows[o]
-                for k in range(row.size - places):  # also those of odd inputs, which nobody reads: one vector loop
-                    out[k] = _pair(row[k], row[k + places])
+                row, out = w[block * lanes + o, 2 * begin * taps : 2 * (begin + count) * taps], rows[o]
+                for k in range(row.size - taps):  # also those of odd inputs, which nobody reads: one vector loop
+                    out[k] = _pair(row[k], row[k + taps])
             for j in range(count):
-                for p in range(places):
-                    out, k = packed[block, p, begin + j], 2 * j * places + p
+                for p in range(taps):
+                    out, k = packed[block, p, begin + j], 2 * j * taps + p
                     for o in range(present):
                         out[o] = rows[o, k]
                     for o in range(present, lanes):
@@ -47,8 +47,8 @@ def pack_outputs(first, last, w, packed, words):
 def pack_inputs(first, last, w, packed, words):
     """packed (I / N, P, O / 2, N) of pairs of neighboring outputs; zeros behind the last input. words (threads, I·P):
     workspace."""
-    blocks, places, pairs, lanes = packed.shape
-    inputs = w.shape[1] // places
+    blocks, taps, pairs, lanes = packed.shape
+    inputs = w.shape[1] // taps
     for t in range(first, last):
         mine = words[t]
         for j in range(t * pairs // words.shape[0], (t + 1) * pairs // words.shape[0]):
@@ -57,10 +57,10 @@ def pack_inputs(first, last, w, packed, words):
                 mine[k] = _pair(a[k], b[k])
             for block in range(blocks):
                 present = min(lanes, inputs - block * lanes)
-                for p in range(places):
+                for p in range(taps):
                     out = packed[block, p, j]
                     for i in range(present):
-                        out[i] = mine[(block * lanes + i) * places + p]
+                        out[i] = mine[(block * lanes + i) * taps + p]
                     for i in range(present, lanes):
                         out[i] = 0
 
@@ -69,7 +69,7 @@ def pack_inputs(first, last, w, packed, words):
 def unpack(first, last, dw, blocks, rows, add):
     """dw (O, I·P) = [dw +] blocks (O / BLOCK, I / BLOCK, P, BLOCK inputs, BLOCK outputs). rows (threads, BLOCK, numbers
     of a tile): workspace."""
-    outputs, inputs, places = blocks.shape[:3]
+    outputs, inputs, taps = blocks.shape[:3]
     chunks = -(-inputs // BLOCKS)
     for t in range(first, last):
         tile = rows[t]
@@ -77,12 +77,12 @@ def unpack(first, last, dw, blocks, rows, add):
             block, begin = task // chunks, task % chunks * BLOCKS
             count = min(inputs - begin, BLOCKS)
             for b in range(count):
-                for p in range(places):
+                for p in range(taps):
                     for i in range(BLOCK):
-                        line, k = blocks[block, begin + b, p, i], (b * BLOCK + i) * places + p
+                        line, k = blocks[block, begin + b, p, i], (b * BLOCK + i) * taps + p
                         for o in range(BLOCK):
                             tile[o, k] = line[o]
-            width, at = count * BLOCK * places, begin * BLOCK * places
+            width, at = count * BLOCK * taps, begin * BLOCK * taps
             for o in range(BLOCK):
                 row, mine = dw[block * BLOCK + o, at : at + width], tile[o]
                 if add:
