@@ -135,6 +135,7 @@ def test_pictures_of_an_archive_appear_before_it_is_sent(browser, server):
             "#chosen-files", [{"name": n, "mimeType": "application/zip", "buffer": each} for n, each in files]
         )
         until(page, "document.querySelectorAll('#staged img').length === 16")
+        until(page, "document.querySelector('#staged').innerText.includes('unpacked')")
         shown = page.inner_text("#staged").splitlines()
         assert [line for line in shown if line] == ["cat 11", "Vögel groß 10", "bad.zip is unpacked by the server"]
         until(

@@ -6,7 +6,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import llvmlite
@@ -18,9 +18,10 @@ from ..processor import features
 from . import ahead
 
 REVISION = 7  # of kernels and measurements: what was chosen with another one is measured again
-PASSES = 2  # over all algorithms: another program that works for a moment disturbs one of them
+PASSES = 2  # over all algorithms, at least: another program that works for a moment disturbs one of them
+MOST_PASSES = 6  # while the times of one do not repeat
 ROUNDS = 2  # measurements of an algorithm in a pass; the shortest of all counts
-SLOW = 1.5  # an algorithm that takes more than this multiple of the best is not measured in the next pass
+SLOW = 1.5  # an algorithm that takes more than this multiple of the best, and repeatedly, is not measured further
 GAIN = 0.92  # an algorithm replaces one that stands before it if it takes at most this share of its time
 
 
@@ -39,20 +40,29 @@ def _features() -> str:
     return hashlib.sha256(f"{os.environ.get('NUMBA_CPU_NAME')} {features()}".encode()).hexdigest()[:12]
 
 
+def _repeats(times: Sequence[float]) -> bool:
+    """Whether the two shortest times agree, which those of a disturbed algorithm seldom do."""
+    return len(times) > 1 and sorted(times)[0] >= GAIN * sorted(times)[1]
+
+
 def _fastest(runs: Mapping[str, Callable[[], None]]) -> str:
-    times: dict[str, float] = {}
-    for _ in range(PASSES):
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    shortest: dict[str, float] = {}
+    for k in range(MOST_PASSES):
+        if k >= PASSES and all(map(_repeats, times.values())):
+            break
         for name, run in runs.items():
-            if times.get(name, 0) > SLOW * min(times.values(), default=0):
+            if _repeats(times[name]) and shortest[name] > SLOW * min(shortest.values()):
                 continue
             run()  # compiles, and brings weights and images into the caches
             for _ in range(ROUNDS):
                 begin = time.perf_counter()
                 run()
-                times[name] = min(times.get(name, math.inf), time.perf_counter() - begin)
+                times[name].append(time.perf_counter() - begin)
+            shortest[name] = min(times[name])
     best = next(iter(runs))
-    for name, shortest in times.items():
-        if shortest < GAIN * times[best]:
+    for name, least in shortest.items():
+        if least < GAIN * shortest[best]:
             best = name
     return best
 
