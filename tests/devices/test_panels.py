@@ -34,7 +34,7 @@ def packed_halves(w, turned: bool):
     if turned:
         reorders.pack_outputs(np.ascontiguousarray(w.T), actual, np.empty((1, lanes, 8), np.uint32))
     else:
-        reorders.pack_inputs(w, actual, np.empty((1, w.shape[1]), np.uint32))
+        reorders.pack_inputs(w, actual, np.empty((1, reorders.ROWS, actual.shape[0] * lanes), np.uint32))
     return actual[:, 0].view(np.uint16)
 
 

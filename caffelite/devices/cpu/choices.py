@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import math
 import os
 import platform
 import time

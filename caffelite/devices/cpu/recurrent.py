@@ -28,7 +28,10 @@ class LSTM:
         kind, width = (
             (np.uint32, panels.WIDTH // 4) if self._half else (None, panels.WIDTH // self._device.dtype.itemsize)
         )
-        tile = (self._threads, *((width, 2 * reorders.CHANNELS) if turned else (columns,)))
+        tile = (
+            self._threads,
+            *((width, 2 * reorders.CHANNELS) if turned else (reorders.ROWS, -(-columns // width) * width)),
+        )
         arrays = [((-(-columns // width), depth // (1 + self._half), width), kind), *more, *[(tile, kind)] * self._half]
         kinds = [np.dtype(kind or self._device.dtype) for _, kind in arrays]
         sizes = [math.prod(shape) * kind.itemsize for (shape, _), kind in zip(arrays, kinds, strict=True)]

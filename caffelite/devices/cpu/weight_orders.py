@@ -11,7 +11,7 @@ import numpy as np
 
 from .formula_kernels import FormulaKernels
 from .kernels import reorders
-from .kernels.reorders import BLOCK, BLOCKS, CHANNELS
+from .kernels.reorders import BLOCK, BLOCKS, CHANNELS, ROWS
 from .onednn import Blocking
 
 
@@ -57,7 +57,8 @@ def packing(device: FormulaKernels, dims: tuple[int, ...], order: Blocking | Non
     if axis == 0:
         own = device.threads, lanes, max(1, CHANNELS // taps) * 2 * taps
         return Rearrangement(device, reorders.pack_outputs, sizes, own, np.uint32, at)
-    return Rearrangement(device, reorders.pack_inputs, sizes, (device.threads, dims[1] * taps), np.uint32, at)
+    own = device.threads, ROWS, blocks * lanes * taps
+    return Rearrangement(device, reorders.pack_inputs, sizes, own, np.uint32, at)
 
 
 def unpacking(device: FormulaKernels, dims: tuple[int, ...], order: Blocking | None, at: int) -> Rearrangement | None:

@@ -140,8 +140,8 @@ def _interleaved(builder: Any, vectors: list[Any]) -> list[Any]:
 
 
 @intrinsic
-def turn(_context, source, row, target, step, rows, columns, add):
-    """Copies a matrix (rows, columns), 1 to LANES of each, turned: its columns become rows, ``step`` bytes apart, which
+def transpose_block(_context, source, row, target, step, rows, columns, add):
+    """Transposes a matrix (rows, columns), 1 to LANES of each: its columns become rows, ``step`` bytes apart, which
     may be negative; ``row``: bytes from row to row of the source. add: adds to what is there."""
 
     def codegen(context, builder, _signature, arguments):

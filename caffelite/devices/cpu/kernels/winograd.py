@@ -15,7 +15,7 @@ from ...algorithms import DEPTH, GROUP, PANEL, ROWS, ROWS_TURNED
 from .cook_toom import Matrix, matrices
 from .parallel import body, launch, loop
 from .settings import kernel
-from .vectors import turn
+from .transposition import transpose
 from .winograd_vectors import BYTES, LANES, both_sides, product
 
 
@@ -151,18 +151,6 @@ def _panel_channels(starts, j, channels):
 
 
 @kernel
-def _turn_all(source, row, target, step, rows, columns, add):
-    """A matrix of any size turned, block by block: see ``vectors.turn``. Rows that are far apart, of the source or of
-    the target, are finished before the next ones."""
-    high, wide = -(-rows // LANES), -(-columns // LANES)
-    for block in range(high * wide):
-        i, j = (block % high, block // high) if step > row else (block // wide, block % wide)
-        i, j = i * LANES, j * LANES
-        sizes = min(LANES, rows - i), min(LANES, columns - j)
-        turn(source + i * row + j * 4, row, target + j * step + i * 4, step, *sizes, add)
-
-
-@kernel
 def _read_weights(w, rotated, first, start, buffer):
     """buffer (GROUP or fewer, r², width): the weights of input channels from ``first`` on, and of output channels from
     ``start`` on, output channels last."""
@@ -170,10 +158,10 @@ def _read_weights(w, rotated, first, start, buffer):
     if rotated:  # a channel's taps from the last one on
         for i in range(members):
             source, last = w[first + i, start:].ctypes.data, buffer.ctypes.data + ((i + 1) * taps - 1) * width * 4
-            _turn_all(source, taps * 4, last, -width * 4, width, taps, False)
+            transpose(source, taps * 4, last, -width * 4, width, taps, False)
     else:
         source = w.ctypes.data + (start * w.shape[1] + first) * taps * 4
-        _turn_all(source, w.shape[1] * taps * 4, buffer.ctypes.data, width * 4, width, members * taps, False)
+        transpose(source, w.shape[1] * taps * 4, buffer.ctypes.data, width * 4, width, members * taps, False)
 
 
 @kernel
@@ -415,4 +403,4 @@ def finish_weights(begin, end, products, starts, dw, add, rough, tables):
                 _fill_strided(target[:taps], buffer[i].ctypes.data, wanted * 4)
                 _kernel_gradient4(source.ctypes.data, target.ctypes.data, wanted)
             out = dw.ctypes.data + (starts[j] * LANES * channels + first) * taps * 4
-            _turn_all(buffer.ctypes.data, wanted * 4, out, channels * taps * 4, members * taps, wanted, add)
+            transpose(buffer.ctypes.data, wanted * 4, out, channels * taps * 4, members * taps, wanted, add)
