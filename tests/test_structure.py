@@ -367,7 +367,7 @@ NAMES_OF_FAMILIES = {
     "export/torch_module.py": "expressions of PyTorch for layers",
     **{
         f"onnx_import/{name}.py": "layers that operators of ONNX become"
-        for name in ("arithmetic", "images", "learned", "simplify")
+        for name in ("arithmetic", "attention", "comparisons", "images", "learned", "simplify")
     },
     **dict.fromkeys(("data/layers/data.py", "data/opening.py", "data/transforms.py"), "a message names a type to use"),
     "deploy/opencv.py": "what OpenCV's reader of prototxts knows of them",

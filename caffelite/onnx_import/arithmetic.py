@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .builder import Builder, Translation, Unsupported, translates
+from .builder import LARGEST, Builder, Translation, Unsupported, translates
 from .reader import Operator
 
 FIXED = {"lr_mult": 0, "decay_mult": 0}
-LARGEST = float(np.finfo(np.float32).max)
 
 
 def _plain(kind: str, field: str = "", **attributes: tuple[str, float]) -> Translation:
@@ -189,6 +188,9 @@ def _with_constant(b: Builder, op: Operator, index: int) -> str:
         return power(b, x, shift=value) if value else x
     if c.ndim == len(shape) and len(c) > 1 and b.traced.batch_axis.get(op.inputs[1 - index]) == 0:
         c = c[:1] if (c == c[:1]).all() else c  # repeated for the batch
+    made = np.broadcast_shapes(c.shape, shape)
+    if c.ndim <= len(shape) and made != shape:
+        x, shape = tiled(b, x, shape, made, len(made)), made
     axis, values = _spread(b, op, c, shape)
     if axis == 0 and b.traced.batch_axis.get(op.inputs[1 - index]) == 0 and shape[0] > 1:
         raise Unsupported(op, "a constant for each sample of the batch", "export with an open batch: dynamic_axes")
@@ -205,8 +207,6 @@ def _spread(b: Builder, op: Operator, c: np.ndarray, shape: tuple[int, ...]) -> 
     if c.ndim > len(shape):
         raise Unsupported(op, "it adds an axis to its input")
     aligned = (1,) * (len(shape) - c.ndim) + c.shape
-    if np.broadcast_shapes(aligned, shape) != shape:
-        raise Unsupported(op, f"it repeats its input of shape {list(shape)}", "repeat it before, by Expand or Tile")
     spanned = [i for i, side in enumerate(aligned) if side != 1]
     axis, end = spanned[0], spanned[-1] + 1
     return axis, np.broadcast_to(c.reshape(aligned[axis:end]), shape[axis:end])
@@ -229,7 +229,7 @@ def _of_blobs(b: Builder, op: Operator) -> str:
                 x = power(b, x, suffix="turned", **turned)
         end = max((i for i, side in enumerate(shapes[small]) if side != 1), default=0) + 1
         end = max(end, 1)
-        y = _tiled(b, y, shapes[small], made, end)
+        y = tiled(b, y, shapes[small], made, end)
         if end < len(made):
             dims = [0, *made[1:end]]
             y = b.add("Reshape", [y], suffix="rows", reshape_param={"shape": {"dim": dims}})
@@ -239,7 +239,7 @@ def _of_blobs(b: Builder, op: Operator) -> str:
     if shapes[0] != shapes[1]:
         if len(shapes[0]) != len(shapes[1]):
             raise Unsupported(op, f"shapes {list(shapes[0])} and {list(shapes[1])}", "repeat the smaller one: Expand")
-        one, other = (_tiled(b, x, s, made, len(made)) for x, s in zip((one, other), shapes, strict=True))
+        one, other = (tiled(b, x, s, made, len(made)) for x, s in zip((one, other), shapes, strict=True))
     if one == other and op.kind == "Mul":
         return power(b, one, power=2.0)
     fields: dict[str, Any] = {"operation": {"Mul": kinds.PROD, "Div": kinds.DIV}.get(op.kind, kinds.SUM)}
@@ -248,7 +248,7 @@ def _of_blobs(b: Builder, op: Operator) -> str:
     return b.add("Eltwise", [one, other], eltwise_param=fields)
 
 
-def _tiled(b: Builder, x: str, shape: tuple[int, ...], made: tuple[int, ...], end: int) -> str:
+def tiled(b: Builder, x: str, shape: tuple[int, ...], made: tuple[int, ...], end: int) -> str:
     """A blob repeated along the axes before ``end`` in which it has one value and the other blob several."""
     for axis in range(1, end):
         if shape[axis] != made[axis]:

@@ -1,7 +1,8 @@
 """Collects the layers of a net, their parameters and the names of their blobs."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .trace import Traced
 
 Translation = Callable[["Builder", Operator], list[str]]
 OPERATORS: dict[str, Translation] = {}
-ACTIVATION = ("Relu", "Sigmoid")
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def translates(*kinds: str) -> Callable[[Translation], Translation]:
@@ -48,6 +49,16 @@ class Builder:
     def begin(self, op: Operator) -> None:
         """Names what follows after this operator."""
         self._label = _label(op)
+
+    @contextmanager
+    def labeled(self, suffix: str) -> Iterator[None]:
+        """Names what follows with this suffix behind the operator's name."""
+        label = self._label
+        self._label = f"{label}/{suffix}" if suffix else label
+        try:
+            yield
+        finally:
+            self._label = label
 
     def read_names(self) -> set[str]:
         """The tensors that an operator reads, or whoever runs the net."""

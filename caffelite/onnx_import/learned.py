@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import power
+from .arithmetic import tiled
 from .builder import Builder, Unsupported, translates
 from .images import weights
+from .parts import Parts
 from .reader import Operator
 from .shapes import permuted
 
@@ -47,7 +48,7 @@ def _of_blobs(b: Builder, op: Operator) -> str:
 def matmul(b: Builder, op: Operator) -> list[str]:
     left, right = b.constant(op, 0), b.constant(op, 1)
     if left is None and right is None:
-        return [b.add("MatMul", [b.x(op), b.x(op, 1)])]
+        return [_product(b, op)]
     place = 1 if left is None else 0
     weight, rank = (right if left is None else left), len(b.shape(op.inputs[1 - place]))
     if weight is None or weight.ndim < 2 or weight.ndim > max(rank, 2) or weight.size != np.prod(weight.shape[-2:]):
@@ -63,20 +64,14 @@ def matmul(b: Builder, op: Operator) -> list[str]:
     return [permuted(b, y, swapped, "rows")]
 
 
-@translates("Attention")
-def attention(b: Builder, op: Operator) -> list[str]:
-    """softmax(q k' scale) v of queries, keys and values (N, heads, T, D), as dynamo exports it from opset 23 on."""
-    shapes = [b.shape(name) for name in op.inputs[:3]]
-    if len(shapes[0]) != 4 or len({shape[1] for shape in shapes}) > 1:
-        raise Unsupported(op, "another form than PyTorch's scaled_dot_product_attention", "export with opset 17")
-    read = b.read_names()
-    if any(op.inputs[3:]) or op.get("is_causal", 0) or op.get("softcap", 0) or read.intersection(op.outputs[1:]):
-        raise Unsupported(op, "a mask, a limit or a state", "export attention without them")
-    q, k, v = (b.x(op, i) for i in range(3))
-    q = power(b, q, suffix="scaled", scale=op.get("scale") or shapes[0][3] ** -0.5)
-    scores = b.add("MatMul", [q, permuted(b, k, [0, 1, 3, 2], "columns")], suffix="scores")
-    shares = b.add("Softmax", [scores], suffix="weights", softmax_param={"axis": 3})
-    return [b.add("MatMul", [shares, v]), *[""] * (len(op.outputs) - 1)]
+def _product(b: Builder, op: Operator) -> str:
+    """Of two blobs, one of which may have one matrix for several of the other one."""
+    blobs, made = [b.x(op), b.x(op, 1)], b.shape(op.outputs[0])
+    for i, shape in enumerate(map(b.shape, op.inputs)):
+        if len(shape) != len(made):
+            raise Unsupported(op, f"a product of {len(shape)} and {len(made)} axes", "give both as many axes")
+        blobs[i] = tiled(b, blobs[i], shape, made, len(made) - 2)
+    return b.add("MatMul", blobs)
 
 
 @translates("BatchNormalization")
@@ -107,6 +102,20 @@ def group_norm(b: Builder, op: Operator) -> list[str]:
     if (scale == 1).all() and (bias == 0).all():
         return [y]
     return [b.add("Scale", [y], [scale, bias], suffix="scale", scale_param={"bias_term": True})]
+
+
+@translates("RMSNormalization")
+def rms_norm(b: Builder, op: Operator) -> list[str]:
+    """x / sqrt(mean(x²) + epsilon) scale"""
+    parts, shape = Parts(b, op), b.shape(op.inputs[0])
+    axes = list(range(op.get("axis", -1) % len(shape), len(shape)))
+    means = [1 if axis in axes else side for axis, side in enumerate(shape)]
+    squares = parts.make("Pow", op.inputs[0], parts.constant(2.0), called="squares")
+    mean = parts.make("ReduceMean", squares, called="mean", shape=means, axes=axes)
+    above = parts.make("Add", mean, parts.constant(op.get("epsilon", 1e-5)), called="above")
+    inverse = parts.make("Pow", above, parts.constant(-0.5), called="inverse")
+    normal = parts.make("Mul", op.inputs[0], inverse, called="normal")
+    return parts.blob(parts.make("Mul", normal, op.inputs[1]))
 
 
 @translates("LayerNormalization")

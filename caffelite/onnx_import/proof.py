@@ -52,7 +52,9 @@ def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = N
             several, found = False, by_sample(mine.outputs, fed)
         samples += count_rows(fed)
         for name, tensor in judged.items():
-            differences.add(name, found[tensor], expected[tensor])
+            masked = np.isneginf(expected[tensor]) if tensor not in traced.model.outputs else False
+            mine_kept, theirs_kept = (np.where(masked, 0, values[tensor]) for values in (found, expected))
+            differences.add(name, mine_kept, theirs_kept)
         for name in traced.model.outputs:
             _warn_if_even(name, expected[name])
     return Proof(differences.shares, samples, several)

@@ -7,10 +7,11 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .arithmetic import power
 from .builder import Builder, Unsupported, translates
+from .parts import Parts
 from .reader import Operator
 from .simplify import reduced_axes
 
-FLOATS = (1, 10, 11, 16)  # FLOAT, FLOAT16, DOUBLE, BFLOAT16
+BOOL, FLOATS = 9, (1, 10, 11, 16)  # FLOAT, FLOAT16, DOUBLE, BFLOAT16
 
 
 @translates("Identity")
@@ -20,6 +21,9 @@ def identity(b: Builder, op: Operator) -> list[str]:
 
 @translates("Cast")
 def cast(b: Builder, op: Operator) -> list[str]:
+    if op.get("to") == BOOL and op.inputs[0] not in b.traced.answers:
+        parts = Parts(b, op)
+        return parts.blob(parts.make("Not", parts.make("Equal", op.inputs[0], parts.constant(0.0))))
     if op.get("to") not in FLOATS and op.inputs[0] not in b.traced.whole and not _chooses_rows(b, op):
         raise Unsupported(op, "it rounds to whole numbers", "end the net before it")
     return [b.x(op)]
@@ -181,6 +185,8 @@ def gather(b: Builder, op: Operator) -> list[str]:
         fields = {"input_dim": table.shape[0], "num_output": table.shape[1], "bias_term": False}
         return [b.add("Embed", [b.x(op, 1)], [table], embed_param=fields)]
     indices, axis = b.constant(op, 1), op.get("axis", 0) % len(shape)
+    if indices is not None and len(shape) == 1 and np.array_equal(np.ravel(indices), np.arange(shape[0])):
+        return [reshaped(b, op, b.x(op))]  # all, in their order, as dynamo writes as_strided
     if indices is None or indices.ndim > 1 or axis == b.traced.batch_axis.get(op.inputs[0]):
         raise Unsupported(op, "it chooses samples, or by computed indices", "slice by constants")
     x = chosen(b, b.x(op), axis, [int(i) % shape[axis] for i in np.ravel(indices)], shape[axis])

@@ -43,6 +43,7 @@ PATTERNS: list[tuple[str, list[Pattern]]] = [
             ),
         ],
     ),
+    ("Identity", [("Where", ("IsNaN", "x"), 0.0, "x")]),  # behind a softmax, for rows that are masked throughout
     ("Swish", [("Mul", "x", ("Sigmoid", "x"))]),
     ("Mish", [("Mul", "x", ("Tanh", ("Softplus", "x")))]),
     (

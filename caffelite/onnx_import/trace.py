@@ -22,8 +22,8 @@ NOT_FOLDED = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUnifor
 @dataclass
 class Traced:
     """What is known of the tensors of a net by name: ``shapes``; ``values`` of those that are constant; ``batch_axis``:
-    the axis whose length follows the batch, None where none does; ``whole``: those of whole numbers; open_batch:
-    whether the file leaves the batch open."""
+    the axis whose length follows the batch, None where none does; ``whole``: those of whole numbers; ``answers``: of
+    these, those of truth values; open_batch: whether the file leaves the batch open."""
 
     model: Model
     operators: list[Operator]
@@ -31,6 +31,7 @@ class Traced:
     values: dict[str, np.ndarray]
     batch_axis: dict[str, int | None]
     whole: set[str]
+    answers: set[str]
     inputs: dict[str, tuple[int, ...]]
     open_batch: bool
 
@@ -94,7 +95,7 @@ def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[in
     second = others[0] if others else None
     whole = {name for name, kind in input_kinds(model).items() if kind.kind == "i"}
     traced = Traced(
-        model, operators, dict(shapes), dict(model.constants), dict.fromkeys(shapes, 0), whole, shapes, opened
+        model, operators, dict(shapes), dict(model.constants), dict.fromkeys(shapes, 0), whole, set(), shapes, opened
     )
     batch = next(iter(shapes.values()))[0]
     for op in operators:
@@ -104,6 +105,8 @@ def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[in
             traced.shapes[name] = value.shape
             if value.dtype.kind in "iub":
                 whole.add(name)
+            if value.dtype == bool:
+                traced.answers.add(name)
             differing = [i for i, (a, b) in enumerate(zip(value.shape, other.shape, strict=False)) if a != b]
             follows = next(iter(differing), None) if second else _likely_axis(value.shape, batch)
             traced.batch_axis[name] = follows if value.ndim else None

@@ -4,14 +4,14 @@ import re
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Mistakes
-from . import arithmetic, images, learned, recurrent, shapes
+from . import arithmetic, attention, comparisons, images, learned, recurrent, shapes
 from .builder import OPERATORS, Builder, Unsupported
 from .reader import Model
 from .simplify import simplify
 from .trace import NOT_FOLDED, Traced
 
-__all__ = ["arithmetic", "images", "learned", "recurrent", "shapes", "translate"]
-PARTS = ("Erf",)  # no layer computes them alone, but a form that has them
+__all__ = ["arithmetic", "attention", "comparisons", "images", "learned", "recurrent", "shapes", "translate"]
+PARTS = ("Erf", "IsNaN")  # no layer computes them alone, but a form that has them
 REMEDIES = {
     "NonMaxSuppression": "export the net without what follows its scores and boxes",
     "MaxUnpool": "use nn.Upsample or nn.ConvTranspose2d, or keep such a net as a prototxt",

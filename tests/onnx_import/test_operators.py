@@ -334,6 +334,22 @@ CASES = {
         {},
         ["Power", "Reverse", "ArgMax", "Power", "Squeeze"],
     ),
+    "rms norm": (
+        [node("RMSNormalization", "x", "s", axis=-1, epsilon=0.01)],
+        {"s": weights(7)},
+        ["Power", "Reduction", "Reshape", "Power", "Power", "Reshape", "Scale", "Scale"],
+    ),
+    "a bias that repeats its input": (
+        [node("ReduceMean", "x", axes=[2], to="m"), node("Add", "m", "b")],
+        {"b": weights(9, 7)},
+        ["Permute", "Reduction", "Reshape", "Tile", "Bias"],
+    ),
+    "one matrix for several": (
+        [node("ReduceMax", "x", axes=[1], to="m"), node("Transpose", "m", perm=[0, 1, 3, 2], to="t")]
+        + [node("MatMul", "x", "t")],
+        {},
+        ["Permute", "Reshape", "Pooling", "Reshape", "Permute", "Tile", "MatMul"],
+    ),
     "identity": ([node("Identity", "x", to="a"), node("Relu", "a")], {}, ["ReLU"]),
 }
 
@@ -350,26 +366,11 @@ def test_operator(tmp_path, name, opened):
         "sizes by no common factor",
     )  # whose constants name the batch
     shape = (None if opened and not by_batch else 1, *IMAGE[1:])
-    opset = 20 if nodes[0].op_type == "Gelu" else 17
+    opset = {"Gelu": 20, "RMSNormalization": 23}.get(nodes[0].op_type, 17)
     made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, shape, opset), {}, None)
     assert [layer.type for layer in made.deploy.layer[1:]] == types
     assert made.proof.any_batch and made.proof.samples == 2
     assert max(made.proof.outputs.values()) < 1e-5
-
-
-@pytest.mark.parametrize("fields", [{}, {"scale": 0.3}])
-def test_attention_as_one_operator(tmp_path, fields):
-    nodes = [node("Relu", "x", to="k"), node("Tanh", "x", to="v"), node("Attention", "x", "k", "v", **fields)]
-    made = convert(nets.write(tmp_path / "net.onnx", nodes, {}, (None, *IMAGE[1:]), 23), {}, None)
-    types = ["ReLU", "TanH", "Power", "Permute", "MatMul", "Softmax", "MatMul"]
-    assert [layer.type for layer in made.deploy.layer[1:]] == types
-    assert made.proof.any_batch and made.proof.outputs["y"] < 1e-6
-
-
-def test_attention_with_a_mask_is_refused(tmp_path):
-    path = nets.write(tmp_path / "net.onnx", [node("Attention", "x", "x", "x", is_causal=1)], {}, IMAGE, 23)
-    with pytest.raises(CaffeliteError, match="a mask, a limit or a state"):
-        convert(path, {}, None)
 
 
 def test_the_mean_of_the_steps_of_a_sequence(tmp_path):
@@ -415,6 +416,28 @@ def test_a_choice_along_the_first_axis_that_is_not_the_batch(tmp_path):
     with pytest.raises(CaffeliteError, match="chooses samples"):
         nodes = [node("Gather", "x", "i", axis=0)]
         convert(nets.write(tmp_path / "net.onnx", nodes, {"i": np.int64(0)}, shape), {}, None)
+
+
+def test_all_numbers_in_their_order(tmp_path):
+    """As dynamo writes the strides of a mean over pixels."""
+    nodes = [
+        node("ReduceMean", "x", axes=[2, 3], to="m"),
+        node("Reshape", "m", "flat", to="f"),
+        node("Shape", "x", to="s"),
+        node("Gather", "s", "zero", axis=0, to="n"),
+        node("Range", "zero", "n", "one", to="r"),
+        node("Mul", "r", "four", to="o"),
+        node("Unsqueeze", "o", "axes", to="u"),
+        node("Add", "u", "channels", to="i"),
+        node("Gather", "f", "i", axis=0),
+    ]
+    constants = {"flat": integers(-1), "zero": np.int64(0), "one": np.int64(1), "four": np.int64(4)}
+    constants |= {"axes": integers(1, 2, 3), "channels": np.arange(4).reshape(1, 4, 1, 1)}
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, (None, *IMAGE[1:])), {}, None)
+    assert made.proof.any_batch and made.proof.outputs["y"] < 1e-6
+    constants["channels"] = constants["channels"][:, ::-1].copy()
+    with pytest.raises(CaffeliteError, match="chooses samples"):
+        convert(nets.write(tmp_path / "net.onnx", nodes, constants, (None, *IMAGE[1:])), {}, None)
 
 
 def test_a_fixed_batch_whose_axis_moves(tmp_path):
