@@ -30,9 +30,7 @@ BEFORE_TRAINING = (
     help="With -model: the module whose weights a layer takes, as in fc8=classifier.6; repeatable.",
 )
 @options.shape
-@options.file_option(
-    "--inputs", help="Arrays to compare as well, .npz: one for each input of the net, samples along its first axis."
-)
+@options.file_option("--inputs", help="Arrays to compare as well, .npz: one for each input of the net, with its batch.")
 @options.rules
 @click.option("--force", is_flag=True, help="Replace what exists.")
 def import_(source, model, out, pairs, shape, inputs, level, stage, force) -> None:

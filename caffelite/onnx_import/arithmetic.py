@@ -213,12 +213,13 @@ def _spread(b: Builder, op: Operator, c: np.ndarray, shape: tuple[int, ...]) -> 
 
 
 def _of_blobs(b: Builder, op: Operator) -> str:
-    kinds, (one, other) = pb.EltwiseParameter, (b.x(op, i) for i in range(2))
-    shapes, made = [b.shape(name) for name in op.inputs], b.shape(op.outputs[0])
+    kinds, made = pb.EltwiseParameter, b.shape(op.outputs[0])
+    (one, first), (other, second) = (_with_axes(b, op, i, len(made)) for i in range(2))
+    shapes = [first, second]
     product = op.kind in ("Mul", "Div")
     if shapes[0] != shapes[1] and made in shapes:
         small = shapes.index(made) ^ 1
-        if shapes[small][:1] != made[:1] or len(shapes[small]) != len(made):
+        if shapes[small][:1] != made[:1]:
             raise Unsupported(op, f"shapes {list(shapes[0])} and {list(shapes[1])}", "repeat the smaller one: Expand")
         x, y = (one, other)[1 - small], (one, other)[small]
         if op.kind in ("Sub", "Div"):  # x - y is x + (-y), and so on
@@ -237,8 +238,6 @@ def _of_blobs(b: Builder, op: Operator) -> str:
             return b.add("Scale", [x, y], scale_param={"axis": 0})
         return b.add("Bias", [x, y], bias_param={"axis": 0})
     if shapes[0] != shapes[1]:
-        if len(shapes[0]) != len(shapes[1]):
-            raise Unsupported(op, f"shapes {list(shapes[0])} and {list(shapes[1])}", "repeat the smaller one: Expand")
         one, other = (tiled(b, x, s, made, len(made)) for x, s in zip((one, other), shapes, strict=True))
     if one == other and op.kind == "Mul":
         return power(b, one, power=2.0)
@@ -246,6 +245,16 @@ def _of_blobs(b: Builder, op: Operator) -> str:
     if op.kind == "Sub":
         fields["coeff"] = [1, -1]
     return b.add("Eltwise", [one, other], eltwise_param=fields)
+
+
+def _with_axes(b: Builder, op: Operator, index: int, rank: int) -> tuple[str, tuple[int, ...]]:
+    """A blob under as many axes as the other one has, and its shape."""
+    x, shape, batch = b.x(op, index), b.shape(op.inputs[index]), b.traced.batch_axis.get(op.inputs[index])
+    more = (1,) * (rank - len(shape))
+    if not more:
+        return x, shape
+    dims = [*more, *(-1 if axis == batch else side for axis, side in enumerate(shape))]
+    return b.add("Reshape", [x], suffix="axes", reshape_param={"shape": {"dim": dims}}), (*more, *shape)
 
 
 def tiled(b: Builder, x: str, shape: tuple[int, ...], made: tuple[int, ...], end: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, reporting
 from . import branches, proof, reader, translate
-from .trace import trace
+from .trace import count_samples, trace
 from .train_net import train_net
 
 
@@ -39,22 +39,28 @@ def convert(path: Path, shapes: Mapping[str, tuple[int, ...]], given: Mapping[st
     traced = trace(model, model.operators, shapes)
     made = translate.translate(traced, path.stem)
     if given is not None:
-        _check_given(given, traced.inputs)
+        _check_given(given, model, traced.inputs)
     proved = proof.prove(traced, made, given)
-    batch = next(iter(traced.inputs.values()))[0]
+    batch = count_samples(model, traced.inputs)
     deploy = translate.deploy_net(made, 1 if traced.open_batch or proved.any_batch else batch)
     outputs = model.outputs
     train = None
-    if len(outputs) == 1 and proved.any_batch:
+    if len(outputs) == 1 and proved.any_batch and not any(model.batch_axes.values()):
         train = train_net(deploy, made.names[outputs[0]], traced.shapes[outputs[0]])
     return Converted(deploy, train, made.blobs, proved)
 
 
-def _check_given(given: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def _check_given(given: Mapping[str, np.ndarray], model: reader.Model, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def split(name: str, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(the batch, the other sides)"""
+        axis = model.batch_axes[name]
+        return shape[axis : axis + 1], (*shape[:axis], 0, *shape[axis + 1 :])
+
     found = {name: array.shape for name, array in given.items()}
-    fits = found.keys() == shapes.keys() and all(found[name][1:] == shape[1:] for name, shape in shapes.items())
-    if not fits or len({shape[0] for shape in found.values()}) != 1:
-        expected = ", ".join(f"{name} of {['N', *shape[1:]]}" for name, shape in shapes.items())
+    fits = found.keys() == shapes.keys() and all(split(n, found[n])[1] == split(n, s)[1] for n, s in shapes.items())
+    if not fits or len({split(name, shape)[0] for name, shape in found.items()}) != 1:
+        sides = {name: ["N" if side == 0 else side for side in split(name, shape)[1]] for name, shape in shapes.items()}
+        expected = ", ".join(f"{name} of {shape}" for name, shape in sides.items())
         raise CaffeliteError("-inputs does not fit the net", expected=expected, found=str(found))
 
 

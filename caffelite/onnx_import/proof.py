@@ -17,9 +17,9 @@ from ..net import graph
 from ..net.net import Net
 from ..proof.differences import Differences, share
 from ..proof.logits import KINDS
-from ..proof.runners import Arrays, NetRunner, by_sample, count_rows
+from ..proof.runners import Arrays, NetRunner, by_sample
 from .builder import Builder
-from .trace import BATCH, Traced, draw, plain_runner
+from .trace import BATCH, Traced, count_samples, draw, plain_runner
 from .translate import deploy_net
 
 log = logging.getLogger("caffelite")
@@ -50,7 +50,7 @@ def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = N
         found = _at_once(mine, fed, single) if several else None
         if found is None or (single and any(not share(found[n], expected[n]) <= NEAR for n in judged.values())):
             several, found = False, by_sample(mine.outputs, fed)
-        samples += count_rows(fed)
+        samples += count_samples(traced.model, {name: values.shape for name, values in fed.items()})
         for name, tensor in judged.items():
             masked = np.isneginf(expected[tensor]) if tensor not in traced.model.outputs else False
             mine_kept, theirs_kept = (np.where(masked, 0, values[tensor]) for values in (found, expected))
@@ -88,7 +88,7 @@ def _runner(b: Builder, judged: Mapping[str, str]) -> NetRunner:
     """The net for any number of samples, with the names of the file."""
 
     def open_net(shapes: Mapping[str, Shape]) -> Net:
-        rows = next(iter(shapes.values()))[0]
+        rows = count_samples(b.traced.model, shapes)
         net = Net.of(graph.build(deploy_net(b, rows), pb.NetState(phase=pb.TEST), NOWHERE), open_device(), keep=True)
         net.load(b.blobs, "the ONNX file")
         return net

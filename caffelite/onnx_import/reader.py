@@ -44,8 +44,8 @@ class Operator:
 
 @dataclass
 class Model:
-    """A graph. inputs: shapes by name, None for an open axis; constants: initializers by name; opset: of the standard
-    operators; proto: the message."""
+    """A graph. inputs: shapes by name, None for an open axis; batch_axes: which axis of each counts samples;
+    constants: initializers by name; opset: of the standard operators; proto: the message."""
 
     path: Path
     proto: Any
@@ -54,6 +54,7 @@ class Model:
     inputs: dict[str, tuple[int | None, ...]]
     outputs: list[str]
     constants: dict[str, np.ndarray]
+    batch_axes: dict[str, int]
 
 
 def is_onnx(data: bytes) -> bool:
@@ -149,7 +150,8 @@ def _model(onnx: Any, proto: Any, path: Path) -> Model:
     fed = {value.name: _dims(onnx, value) for value in graph.input if value.name not in constants}
     if not fed:
         raise CaffeliteError(f"{path} has no input", expected="an input for pictures or numbers")
-    return Model(path, proto, opset, operators, fed, [value.name for value in graph.output], constants)
+    outputs, axes = [value.name for value in graph.output], _batch_axes(graph, fed)
+    return Model(path, proto, opset, operators, fed, outputs, constants, axes)
 
 
 def _names(graph: Any) -> Iterator[str | bytes]:
@@ -194,6 +196,22 @@ def _dims(onnx: Any, value: Any) -> tuple[int | None, ...]:
         remedy = "export the net in float32: net.float()"
         raise CaffeliteError(f'the input "{value.name}" has another type', expected="FLOAT", found=name, remedy=remedy)
     return tuple(dim.dim_value if dim.dim_value > 0 else None for dim in kind.shape.dim)
+
+
+def _batch_axes(graph: Any, fed: Mapping[str, tuple[int | None, ...]]) -> dict[str, int]:
+    """The axis of samples of each input: the first one, or where it has a size, as of the first states of an LSTM, the
+    one whose open size has the name of the other inputs' batch. Where all first axes have sizes, as of sequences (T, N,
+    I), it is the only open size of all inputs, but for one input of one sample, whose steps may be open."""
+    sizes = {value.name: [dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in graph.input}
+    opened = {name: [axis for axis, dim in enumerate(dims) if dim is None] for name, dims in fed.items()}
+    first = {sizes[name][0] for name, axes in opened.items() if axes[:1] == [0]}
+    alone = {sizes[name][axes[0]] for name, axes in opened.items() if len(axes) == 1}
+    if not first and len(alone) == 1 and all(len(axes) == 1 for axes in opened.values()):
+        first = alone if len(fed) > 1 or next(iter(fed.values()))[0] != 1 else set()
+    return {
+        name: 0 if axes[:1] == [0] else next((axis for axis in axes if sizes[name][axis] in first), 0)
+        for name, axes in opened.items()
+    }
 
 
 def _load_values(onnx: Any, proto: Any, path: Path) -> None:

@@ -70,22 +70,31 @@ def sample_shapes(model: Model, wanted: Mapping[str, tuple[int, ...]]) -> tuple[
     "" for each input. Errors: an open axis, or a shape that the file does not have."""
     shapes, opened = {}, True
     for name, dims in model.inputs.items():
+        if not dims:
+            raise CaffeliteError(f'the input "{name}" has no axes', expected="samples by the first axis")
+        axis = model.batch_axes[name]
+        batch, sides = dims[axis], dims[:axis] + dims[axis + 1 :]
         sample = wanted.get(name, wanted.get("", ()))
-        if sample and len(sample) + 1 == len(dims):
-            fits = all(have in (None, want) for have, want in zip(dims[1:], sample, strict=True))
-            dims = (dims[0], *sample) if fits else dims
-        if sample and dims[1:] != tuple(sample):
-            expected = "x".join("?" if dim is None else str(dim) for dim in dims[1:])
+        if sample and len(sample) == len(sides):
+            fits = all(have in (None, want) for have, want in zip(sides, sample, strict=True))
+            sides = tuple(sample) if fits else sides
+        if sample and sides != tuple(sample):
+            expected = "x".join("?" if dim is None else str(dim) for dim in sides)
             raise CaffeliteError(f'-shape of "{name}" does not fit the net', expected=expected, found=list(sample))
-        if any(dim is None for dim in dims[1:]):
+        known = tuple(dim for dim in sides if dim is not None)
+        if len(known) < len(sides):
             what = f'the input "{name}" has open axes'
             remedy = f"say its size, as in -shape {name}=3x224x224"
             raise CaffeliteError(what, found=[dim or "?" for dim in dims], remedy=remedy)
-        if not dims:
-            raise CaffeliteError(f'the input "{name}" has no axes', expected="samples by the first axis")
-        opened = opened and dims[0] is None
-        shapes[name] = (dims[0] or BATCH, *(dim for dim in dims[1:] if dim is not None))
+        opened = opened and batch is None
+        shapes[name] = (*known[:axis], batch or BATCH, *known[axis:])
     return shapes, opened
+
+
+def count_samples(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """The samples of a batch whose inputs have these shapes."""
+    name, shape = next(iter(shapes.items()))
+    return shape[model.batch_axes[name]]
 
 
 def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[int, ...]]) -> Traced:
@@ -95,9 +104,9 @@ def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[in
     second = others[0] if others else None
     whole = {name for name, kind in input_kinds(model).items() if kind.kind == "i"}
     traced = Traced(
-        model, operators, dict(shapes), dict(model.constants), dict.fromkeys(shapes, 0), whole, set(), shapes, opened
+        model, operators, dict(shapes), dict(model.constants), dict(model.batch_axes), whole, set(), shapes, opened
     )
-    batch = next(iter(shapes.values()))[0]
+    batch = count_samples(model, shapes)
     for op in operators:
         known = all(not name or name in traced.values for name in op.inputs) and op.kind not in NOT_FOLDED
         for name in filter(None, op.outputs):
@@ -120,7 +129,8 @@ def run_for_batches(model: Model, proto: Any, wanted: Mapping[str, tuple[int, ..
     shapes, opened = sample_shapes(model, wanted)
     several = [shapes]
     if opened:
-        several.append({name: (BATCH + 1, *shape[1:]) for name, shape in shapes.items()})
+        axes = model.batch_axes
+        several.append({name: (*s[: axes[name]], BATCH + 1, *s[axes[name] + 1 :]) for name, s in shapes.items()})
     return [_run_all(model, proto, each) for each in several]
 
 

@@ -76,7 +76,8 @@ def deploy_net(b: Builder, batch: int) -> pb.NetParameter:
     """The net with this batch."""
     made = pb.NetParameter()
     made.CopyFrom(b.net)
+    axes = {b.names[name]: axis for name, axis in b.traced.model.batch_axes.items()}
     for layer in made.layer:
         if layer.type == "Input":
-            layer.input_param.shape[0].dim[0] = batch
+            layer.input_param.shape[0].dim[axes[layer.top[0]]] = batch
     return made

@@ -1,5 +1,6 @@
 """Operators of sequences, with their states, directions and forms: the net gives what onnxruntime gives."""
 
+import onnx
 import onnx_nets as nets
 import pytest
 from onnx_nets import integers, node, weights
@@ -113,3 +114,47 @@ def test_states_that_differ_by_sample_are_refused(tmp_path):
     path = nets.write(tmp_path / "net.onnx", nodes, constants, (2, STEPS, WIDTH))
     with pytest.raises(CaffeliteError, match="an initial state for each sample"):
         convert(path, {}, None)
+
+
+def _fed(path, kind: str, states_first: bool):
+    """Sequences whose first states are inputs, samples along their second axis; x (N, T, I) or (T, N, I)."""
+    nodes, constants = sequence(kind, "zero", ends=",l")
+    names = ["h0", "c0"][: 1 + (kind == "LSTM")]
+    nodes[1].input[4:] = ["", *names]
+    if states_first:
+        nodes[1].input[0] = "x"
+        nodes.pop(0)
+    made = nets.model(nodes, constants, (STEPS, "n", WIDTH) if states_first else ("n", STEPS, WIDTH), output="y,y_l")
+    for name in names:
+        made.graph.input.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, "n", SIZE)))
+    path.write_bytes(made.SerializeToString())
+    return names
+
+
+@pytest.mark.parametrize("states_first", [False, True])
+@pytest.mark.parametrize("kind", GATES)
+def test_first_states_that_are_inputs(tmp_path, kind, states_first):
+    names = _fed(tmp_path / "net.onnx", kind, states_first)
+    given = {"x": weights(STEPS, 4, WIDTH) if states_first else weights(4, STEPS, WIDTH)}
+    given |= {name: weights(1, 4, SIZE) for name in names}
+    made = convert(tmp_path / "net.onnx", {}, given)
+    assert made.proof.any_batch and made.proof.samples == 6 and max(made.proof.outputs.values()) < 2e-6
+    found = {layer.name: list(layer.input_param.shape[0].dim) for layer in made.deploy.layer if layer.type == "Input"}
+    assert found == dict.fromkeys(names, [1, 1, SIZE]) | {"x": [STEPS, 1, WIDTH] if states_first else [1, STEPS, WIDTH]}
+    given["h0"] = given["h0"][:, :3]
+    with pytest.raises(CaffeliteError, match=r"-inputs does not fit.*h0 of \[1, 'N', 5\]"):
+        convert(tmp_path / "net.onnx", {}, given)
+
+
+def test_open_steps_of_one_sample_are_no_batch(tmp_path):
+    """Of one input of one sample the open size is that of the steps."""
+    path = nets.write(tmp_path / "net.onnx", *sequence("LSTM", "zero"), (1, None, WIDTH))
+    with pytest.raises(CaffeliteError, match='"x" has open axes'):
+        convert(path, {}, None)
+
+
+def test_states_without_the_axis_of_directions(tmp_path):
+    """As dynamo unrolls an RNN: (1, N, D) and (N, D) are added."""
+    nodes = [node("Unsqueeze", "x", "0", to="u"), node("Relu", "x", to="r"), node("Add", "u", "r")]
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, {"0": integers(0)}, (None, SIZE)), {}, None)
+    assert made.proof.any_batch and made.proof.outputs["y"] == 0
