@@ -10,6 +10,7 @@ DIRECT, PRODUCT, DEPTHWISE, COLUMNS = "direct", "product", "depthwise", "columns
 WINOGRAD = {"winograd2": 2, "winograd4": 4}  # by algorithm: the side of a tile of outputs
 EXACT_TILE = 2  # outputs of the tile whose weight gradient has nearly the direct one's rounding errors
 MEASURED_WORK = 1 << 26  # multiply-adds below which a convolution is direct, and nothing is measured
+MEASURED_TEST_WORK = 1 << 23  # the same of nets that only test, which transform weights once
 MEASURED_DEPTHWISE = 1 << 16  # the same for a depthwise convolution, which takes longer to read than to multiply
 LANES, PANEL = (16, 4) if has_registers() else (8, 2)  # channels in a vector, vectors in a panel: as registers hold
 WIDTH = 16  # channels, below which kernels for many channels do not pay
@@ -91,10 +92,11 @@ def is_depthwise(x: Shape, y: Shape, groups: int) -> bool:
     return groups == x[1] == y[1] > 1
 
 
-def measured(x: Shape, y: Shape, window: Window, groups: int) -> bool:
-    """Whether a convolution has work enough for its algorithms to be measured."""
-    least = MEASURED_DEPTHWISE if is_depthwise(x, y, groups) else MEASURED_WORK
-    return work(x, y, window, groups) >= least
+def measured(x: Shape, y: Shape, window: Window, groups: int, tests: bool = False) -> bool:
+    """Whether a convolution has work enough for its algorithms to be measured. tests: of a net that only tests."""
+    if is_depthwise(x, y, groups):
+        return work(x, y, window, groups) >= MEASURED_DEPTHWISE
+    return work(x, y, window, groups) >= (MEASURED_TEST_WORK if tests else MEASURED_WORK)
 
 
 def work(x: Shape, y: Shape, window: Window, groups: int = 1) -> int:
@@ -208,7 +210,7 @@ def depthwise_sizes(x: Shape, y: Shape) -> tuple[tuple[int, int], tuple[int, int
 def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threads: int, backward: bool) -> int:
     """Bytes of the workspace of a convolution by the algorithm that needs most."""
     largest = 0
-    if not measured(x, y, window, groups):
+    if not measured(x, y, window, groups, tests=not backward):
         return largest
     for name in candidates(x, y, window, groups, half):
         if outputs := WINOGRAD.get(name):

@@ -170,15 +170,15 @@ def generated_code(graph: Graph, traits: DeviceTraits, learns: bool) -> int:
     layers = [node.layer for node in graph.nodes if isinstance(node.layer, Kernels)]
     sensitive = [layer for layer in layers if layer.prefers_channels_last(traits)]
     return CONVOLUTION * len(sensitive) // (1 if learns else 3) + WINOGRAD * any(
-        _tiled(layer, traits) for layer in sensitive
+        _tiled(layer, traits, learns) for layer in sensitive
     )
 
 
-def _tiled(layer: Kernels, traits: DeviceTraits) -> bool:
+def _tiled(layer: Kernels, traits: DeviceTraits, learns: bool) -> bool:
     """Whether a convolution may take one of Winograd's algorithms."""
     sizes = layer.x_shape, layer.y_shape, layer.window, layer.p.group
     names = algorithms.candidates(*sizes, traits.half_images)
-    return algorithms.measured(*sizes) and any(name in algorithms.WINOGRAD for name in names)
+    return algorithms.measured(*sizes, tests=not learns) and any(name in algorithms.WINOGRAD for name in names)
 
 
 def prefetched(graph: Graph) -> int:

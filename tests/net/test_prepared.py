@@ -158,6 +158,20 @@ def test_all_threads_are_active_after_a_pass(dev, monkeypatch):
     assert set(active[:-1]) == {1} and active[-1] == dev.threads
 
 
+def test_a_net_that_only_tests_measures_smaller_work(dev, monkeypatch):
+    """As its weights are transformed once: of 3×3 convolutions of 16 to 64 channels all but those of small images."""
+    met = []
+    monkeypatch.setattr(dev.algorithms, "choose", lambda problem, runs: met.append(problem) or "winograd4")
+    for side, times in ((8, 0), (40, 1)):
+        text = inputs(data=(1, 16, side, side)) + convolution("deep", "data", 64)
+        fused, separate = (bind(text, "TEST", dev=dev, fuse=fuse) for fuse in (True, False))
+        for net in (fused, separate):
+            net.set_inputs(data=np.random.default_rng(1).standard_normal((1, 16, side, side)).astype(np.float32))
+            net.forward()
+        near(fused.blobs["deep"], separate.blobs["deep"])
+        assert len(met) == times
+
+
 def test_small_convolutions_become_one_call(dev, monkeypatch):
     """From the second pass on, a depthwise one with a ReLU too."""
     text, joined = inputs(data=(2, 24, 9, 8)), []
