@@ -29,7 +29,7 @@ class DepthwiseConvolution:
 
     def prepare(self, w) -> np.ndarray:
         """The packed weights for ``run_prepared``."""
-        packed = np.empty(self._packed, np.float32)
+        packed = self._device.empty(self._packed, np.float32)
         depthwise.pack(w.reshape(self._weights), False, packed)
         return packed
 

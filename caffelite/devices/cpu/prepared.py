@@ -52,7 +52,8 @@ class ColumnsConvolution:
     def prepare(self, w: np.ndarray, b: np.ndarray, slopes: np.ndarray) -> None:
         """Packs weights of Caffe's order. b, slopes (M)."""
         width = self._vectors * LANES
-        self.packed, self.after = np.empty(self.depth * width, np.float32), np.zeros((2, width), np.float32)
+        self.packed = self._device.empty(self.depth * width, np.float32)
+        self.after = self._device.zeros((2, width), np.float32)
         columns.pack(w, self.starts, self.packed)
         self.after[0, : b.size], self.after[1, : b.size] = b, slopes
         self._seen = (None,) * 4

@@ -103,7 +103,7 @@ class WinogradConvolution:
 
     def prepare(self, w) -> np.ndarray:
         """The transformed weights (groups, ·) for ``run_prepared``."""
-        packed = np.empty((self._groups, self._forward.packed_sizes[0]), np.float32)
+        packed = self._device.empty((self._groups, self._forward.packed_sizes[0]), np.float32)
         (rough,) = self._parts(self._forward.packed_sizes[2:])
         for group in range(self._groups):
             self._transform(self._forward, group, w, False, packed[group], rough)

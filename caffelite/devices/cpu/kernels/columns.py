@@ -11,8 +11,8 @@ from .settings import kernel
 from .tiles import BYTES, tile
 from .vectors import copy
 
-# Pixels of a tile by its vectors of outputs: as many as the registers hold.
-ROWS = {1: 12, 2: 12, 3: 8, 4: 6} if PANEL == 4 else {1: 8, 2: 6}
+# Pixels of a tile by its vectors of outputs: as many as the registers hold; 7 divides the sides of ImageNet's images.
+ROWS = {1: 12, 2: 12, 3: 8, 4: 7} if PANEL == 4 else {1: 8, 2: 6}
 _tile1, _tile2, _tile3, _tile4 = (tile(ROWS[min(vectors, PANEL)], min(vectors, PANEL)) for vectors in (1, 2, 3, 4))
 _ROWS1, _ROWS2, _ROWS3, _ROWS4 = (ROWS[min(vectors, PANEL)] for vectors in (1, 2, 3, 4))
 

@@ -3,6 +3,7 @@ representation."""
 
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -10,6 +11,22 @@ from numba.extending import intrinsic
 from .vectors import LANES, REAL, VECTOR, Vectors, broadcast, integer, leaky, mask_of, splat
 
 BYTES = 4 * LANES
+REGISTERS = 32 if LANES == 16 else 16
+
+
+class _Reload(ir.LoadInstr):
+    """A load that LLVM makes an operand of the instruction that needs it. It would keep the value of a plain one in a
+    register, for which it would spill a sum."""
+
+    def descr(self, buf: Any) -> None:
+        (pointer,) = self.operands
+        buf.append(f"load volatile {self.type}, {pointer.type} {pointer.get_reference()}, align 4\n")
+
+
+def _reload(builder: Any, address: Any) -> Any:
+    load = _Reload(builder.block, builder.inttoptr(address, VECTOR.as_pointer()), typ=VECTOR)
+    builder._insert(load)
+    return load
 
 
 def tile(rows: int, vectors: int) -> Any:
@@ -21,6 +38,7 @@ def tile(rows: int, vectors: int) -> Any:
     slopes have vectors·LANES numbers; channels: how many y has, more than (vectors - 1)·LANES.
     """
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
+    held = min(vectors, REGISTERS - len(cells) - 2)  # vectors of b that are in registers; two more are needed
 
     @intrinsic
     def run(_context, a, a_row, count, pieces, piece, length, b, y, y_row, unused, bias, slopes, channels):
@@ -37,12 +55,14 @@ def tile(rows: int, vectors: int) -> Any:
                 at = builder.add(builder.mul(outer.index, piece), builder.mul(inner.index, integer(4)))
                 k = builder.add(builder.mul(outer.index, length), inner.index)
                 row = builder.add(b, builder.mul(k, integer(vectors * BYTES)))
-                factors = [plain.load(builder.add(row, integer(BYTES * v))) for v in range(vectors)]
+                addresses = [builder.add(row, integer(BYTES * v)) for v in range(vectors)]
+                factors = [plain.load(address) for address in addresses[:held]]
                 for r in range(rows):
                     address = builder.inttoptr(builder.add(sources[r], at), REAL.as_pointer())
                     value = broadcast(builder, builder.load(address, align=4), VECTOR)
                     for v in range(vectors):
-                        builder.store(plain.fma(value, factors[v], builder.load(sums[r, v])), sums[r, v])
+                        factor = factors[v] if v < held else _reload(builder, addresses[v])
+                        builder.store(plain.fma(value, factor, builder.load(sums[r, v])), sums[r, v])
             last = Vectors(builder, mask_of(builder, builder.sub(channels, integer(LANES * (vectors - 1)))))
             for v in range(vectors):
                 shift = integer(BYTES * v)
