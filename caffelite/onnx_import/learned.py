@@ -121,15 +121,19 @@ def rms_norm(b: Builder, op: Operator) -> list[str]:
 @translates("LayerNormalization")
 def layer_norm(b: Builder, op: Operator) -> list[str]:
     shape, x = b.shape(op.inputs[0]), b.x(op)
-    axis = op.get("axis", -1) % len(shape)
+    axis, batch = op.get("axis", -1) % len(shape), b.traced.batch_axis.get(op.inputs[0])
     rows = int(np.prod(shape[axis:]))
-    if axis != 1 or len(shape) != 2:
+    flat = axis == 1 and len(shape) == 2
+    if not flat:
         x = b.add("Reshape", [x], suffix="rows", reshape_param={"shape": {"dim": [-1, rows]}})
     x = b.add("GroupNorm", [x], group_norm_param={"group_num": 1, "eps": op.get("epsilon", 1e-5)})
     scale, bias = b.constant(op, 1), b.constant(op, 2)
+    if scale is None and bias is not None:
+        scale = np.ones(rows)
     if scale is not None:
         params = [scale.reshape(-1), *([] if bias is None else [bias.reshape(-1)])]
         x = b.add("Scale", [x], params, suffix="scale", scale_param={"bias_term": bias is not None})
-    if axis != 1 or len(shape) != 2:
-        x = b.add("Reshape", [x], suffix="shape", reshape_param={"shape": {"dim": [-1, *shape[1:]]}})
+    if not flat:
+        dims = [-1 if i == (batch or 0) else side for i, side in enumerate(shape)]
+        x = b.add("Reshape", [x], suffix="shape", reshape_param={"shape": {"dim": dims}})
     return [x]

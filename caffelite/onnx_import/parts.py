@@ -43,11 +43,11 @@ class Parts:
         self, kind: str, *inputs: str, called: str = "", shape: Sequence[int] | None = None, **attributes: Any
     ) -> str:
         """The tensor that an operator makes. called: behind the name of the whole operator; shape: where it is not what
-        broadcasting makes of its inputs."""
+        broadcasting makes of its inputs, with the batch in the place that it has in the first one."""
         b, name = self._b, self._name(called or kind.lower())
         made = np.broadcast_shapes(*map(b.shape, inputs)) if shape is None else tuple(shape)
         b.traced.shapes[name] = made
-        b.traced.batch_axis[name] = self._batch_axis(inputs, len(made))
+        b.traced.batch_axis[name] = self._batch_axis(inputs, len(made) if shape is None else None)
         part = Operator(kind, self._op.name, list(inputs), [name], attributes)
         with b.labeled(called):
             b.names[name] = OPERATORS[kind](b, part)[0]
@@ -57,11 +57,12 @@ class Parts:
         """What a translation returns whose output is this tensor."""
         return [self._b.names[tensor]]
 
-    def _batch_axis(self, inputs: Sequence[str], rank: int) -> int | None:
+    def _batch_axis(self, inputs: Sequence[str], rank: int | None) -> int | None:
+        """rank: that of the output, where axes are aligned from the last one on."""
         for name in inputs:
             axis = self._b.traced.batch_axis.get(name)
             if name in self._b.names and axis is not None:
-                return axis + rank - len(self._b.shape(name))
+                return axis if rank is None else axis + rank - len(self._b.shape(name))
         return None
 
     def _name(self, suffix: str) -> str:

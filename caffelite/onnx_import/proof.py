@@ -19,7 +19,7 @@ from ..proof.differences import Differences, share
 from ..proof.logits import KINDS
 from ..proof.runners import Arrays, NetRunner, by_sample
 from .builder import Builder
-from .trace import BATCH, Traced, count_samples, draw, plain_runner
+from .trace import BATCH, Traced, count_samples, draw, plain_runner, with_batch
 from .translate import deploy_net
 
 log = logging.getLogger("caffelite")
@@ -37,15 +37,18 @@ class Proof:
 
 
 def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = None) -> Proof:
-    """Runs random inputs, and ``given`` ones, through onnxruntime and the net. A file for one sample runs for each,
-    the net for all at once. Errors: an output differs by more than `NEAR`."""
+    """Runs random inputs, and ``given`` ones, through onnxruntime and the net, an open batch in two sizes. A file for
+    one sample runs for each, the net for all at once. Errors: an output differs by more than `NEAR`."""
     judged = _judged(traced, b)
     theirs, mine = plain_runner(_with_outputs(traced, judged.values())), _runner(b, judged)
     differences = Differences(NEAR, mine.title, theirs.title)
     single = not traced.open_batch and theirs.single
     shapes = {name: (BATCH, *shape[1:]) if single else shape for name, shape in traced.inputs.items()}
     several, samples = True, 0
-    for fed in [draw(traced.model, shapes, 1), *([dict(given)] if given else [])]:
+    batches = [draw(traced.model, shapes, 1)]
+    if traced.open_batch:  # the trace had the first size of the batch, too
+        batches.append(draw(traced.model, with_batch(traced.model, shapes, 1), 2))
+    for fed in [*batches, *([dict(given)] if given else [])]:
         expected = theirs.outputs(fed)
         found = _at_once(mine, fed, single) if several else None
         if found is None or (single and any(not share(found[n], expected[n]) <= NEAR for n in judged.values())):

@@ -95,7 +95,24 @@ def _parsed(onnx: Any, path: Path, data: bytes) -> Any:
     if not all(isinstance(name, str) for name in _names(proto.graph)):  # protobuf gives bytes
         raise ValueError("names that are no text")
     _load_values(onnx, proto, path)
+    _write_erfc_as_erf(onnx, proto.graph)
     return proto
+
+
+def _write_erfc_as_erf(onnx: Any, graph: Any) -> None:
+    """tf2onnx leaves TensorFlow's Erfc, of Keras's gelu, which no runtime has: 1 - Erf."""
+    nodes = []
+    for node in graph.node:
+        if node.op_type != "Erfc" or node.domain not in DOMAINS:
+            nodes.append(node)
+            continue
+        one, erf = (f"{node.output[0]}/{part}" for part in ("one", "erf"))
+        graph.initializer.append(onnx.numpy_helper.from_array(np.float32(1), one))
+        nodes.append(onnx.helper.make_node("Erf", node.input, [erf], name=node.name))
+        nodes.append(onnx.helper.make_node("Sub", [one, erf], node.output, name=f"{node.name}/opposite"))
+    if len(nodes) > len(graph.node):
+        del graph.node[:]
+        graph.node.extend(nodes)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 again, a bias becomes that of its matrix product, and what no output needs is left out."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,15 @@ _ERF = [
 _CENTERED = ("Sub", "x", ("ReduceMean", "x"))
 _SQUARES = [("Pow", _CENTERED, 2.0), ("Mul", _CENTERED, _CENTERED)]
 _DEVIATIONS = [("Sqrt", ("Add", ("ReduceMean", square), "$eps")) for square in _SQUARES]
+_MEANS = [(kind, "x") for kind in ("ReduceMean", "GlobalAveragePool")]
+_INVERSES = [
+    (mean, ("Reciprocal", ("Sqrt", ("Add", (mean[0], ("Mul", centered, centered)), "$eps"))))
+    for mean, centered in ((mean, ("Sub", "x", mean)) for mean in _MEANS)
+]
+_SQUARED_SUM = ("ReduceSumSquare", _CENTERED)
 _TANH = ("Tanh", ("Mul", ("Add", "x", ("Mul", ("Pow", "x", 3.0), 0.044715)), math.sqrt(2 / math.pi)))
 
-PATTERNS: list[tuple[str, list[Pattern]]] = [
+PATTERNS: list[tuple[str, Sequence[Pattern]]] = [
     (
         "HardSwish",
         [
@@ -56,7 +62,8 @@ PATTERNS: list[tuple[str, list[Pattern]]] = [
                 ("Mul", "x", ("Mul", erf, 0.5)),
                 ("Mul", ("Mul", "x", 0.5), erf),
             )
-        ],
+        ]
+        + [("Mul", ("Mul", "x", 0.5), ("Sub", 1.0, ("Erf", ("Mul", ("Neg", "x"), math.sqrt(0.5)))))],
     ),
     (
         "TanhGelu",
@@ -67,6 +74,25 @@ PATTERNS: list[tuple[str, list[Pattern]]] = [
         ],
     ),
     ("LayerNormalization", [("Div", _CENTERED, deviation) for deviation in _DEVIATIONS]),
+    # Keras 3's: x s + (b - mean s), where s is the scale by the deviation
+    (
+        "LayerNormalization",
+        [
+            ("Add", ("Mul", "x", scale), shift)
+            for mean, inverse in _INVERSES
+            for scale in (("Mul", inverse, "$scale"), inverse)
+            for less in [("Mul", ("Neg", mean), scale)]
+            for shift in (("Add", less, "$bias"), less)
+        ],
+    ),
+    # Keras 2's: a batch norm of rows as channels, with the moments of each
+    (
+        "RowNormalization",
+        [
+            ("BatchNormalization", "x", 1.0, 0.0, ("Squeeze", ("ReduceMean", "x"), *axes), ("Div", _SQUARED_SUM, "$n"))
+            for axes in ((), ("$axes",))
+        ],
+    ),
     ("Linear", [("Add", ("MatMul", "x", "$w"), "$b")]),
 ]
 
@@ -111,13 +137,13 @@ def _matches(form: Pattern, name: str, traced: Traced, makers: Mapping[str, Oper
         return fits and bound.setdefault(form, name) == name
     if isinstance(form, float):
         value = traced.values.get(name)
-        return value is not None and value.size == 1 and math.isclose(float(value.reshape(())), form, rel_tol=1e-5)
+        return value is not None and value.size > 0 and np.allclose(value, form, 1e-5, 0)
     op = makers.get(name)
     kind, *parts = form
     if op is None or op.kind != kind or name != op.outputs[0]:
         return False
     names = [each for each in op.inputs if each]
-    if kind == "ReduceMean":
+    if kind.startswith("Reduce"):
         names = names[:1]
     elif kind == "Clip" and len(names) == 1:  # limits as attributes, of opset 6
         same = [
@@ -147,10 +173,21 @@ def _made(
         if inner and not (math.isclose(inner.get("alpha", 0.2), 1 / 6, rel_tol=1e-4) and inner.get("beta", 0.5) == 0.5):
             return None
     elif kind == "LayerNormalization":
-        mean = next(makers[name] for name in makers[op.inputs[0]].inputs if name != x)
-        if reduced_axes(mean, traced) != [len(traced.shapes[x]) - 1] or traced.values[bound["$eps"]].size != 1:
+        axes = reduced_axes(_mean_of(op, x, makers), traced)
+        more = [bound[name] for name in ("$scale", "$bias") if name in bound]
+        width = traced.shapes[x][-1]
+        if axes != [len(traced.shapes[x]) - 1] or traced.values[bound["$eps"]].size != 1:
             return None
+        if any(traced.values[name].shape[-1:] != (width,) or traced.values[name].size != width for name in more):
+            return None
+        if "$scale" not in bound:
+            more = more and ["", *more]
         attributes = {"epsilon": float(traced.values[bound["$eps"]].reshape(()))}
+    elif kind == "RowNormalization":
+        shape = traced.shapes[x]
+        if len(shape) != 4 or shape[::3] != (1, 1) or not np.all(traced.values[bound["$n"]] == shape[2]):
+            return None
+        kind, attributes = "LayerNormalization", {"axis": 2, "epsilon": op.get("epsilon", 1e-5)}
     elif kind == "Linear":
         w, b = (traced.values[bound[name]] for name in ("$w", "$b"))
         if w.ndim != 2 or b.size != w.shape[1] or b.ndim and b.shape[-1] != b.size:
@@ -161,9 +198,22 @@ def _made(
     return Operator(kind, op.name, [x, *more], op.outputs[:1], attributes)
 
 
+def _mean_of(op: Operator, x: str, makers: Mapping[str, Operator]) -> Operator:
+    """The mean of x behind a form that has one."""
+    waiting = [op]
+    while waiting:
+        op = waiting.pop()
+        if op.kind in ("ReduceMean", "GlobalAveragePool") and op.inputs[0] == x:
+            return op
+        waiting += [makers[name] for name in op.inputs if name in makers and name != x]
+    raise KeyError(x)
+
+
 def reduced_axes(op: Operator, traced: Traced) -> list[int]:
     """The axes that a Reduce operator reduces, ascending; all where it names none."""
     rank = len(traced.shapes[op.inputs[0]])
+    if op.kind == "GlobalAveragePool":
+        return list(range(2, rank))
     axes = op.get("axes")
     if len(op.inputs) > 1 and op.inputs[1]:
         axes = np.ravel(traced.constant(op, 1)).tolist()

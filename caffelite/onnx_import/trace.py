@@ -97,6 +97,12 @@ def count_samples(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> int:
     return shape[model.batch_axes[name]]
 
 
+def with_batch(model: Model, shapes: Mapping[str, tuple[int, ...]], count: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs for so many samples."""
+    axes = model.batch_axes
+    return {name: (*shape[: axes[name]], count, *shape[axes[name] + 1 :]) for name, shape in shapes.items()}
+
+
 def trace(model: Model, operators: list[Operator], wanted: Mapping[str, tuple[int, ...]]) -> Traced:
     """Runs the net, with an open batch twice, of two sizes, so that it shows which axes follow the batch."""
     shapes, opened = sample_shapes(model, wanted)
@@ -129,8 +135,7 @@ def run_for_batches(model: Model, proto: Any, wanted: Mapping[str, tuple[int, ..
     shapes, opened = sample_shapes(model, wanted)
     several = [shapes]
     if opened:
-        axes = model.batch_axes
-        several.append({name: (*s[: axes[name]], BATCH + 1, *s[axes[name] + 1 :]) for name, s in shapes.items()})
+        several.append(with_batch(model, shapes, BATCH + 1))
     return [_run_all(model, proto, each) for each in several]
 
 

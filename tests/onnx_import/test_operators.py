@@ -369,7 +369,7 @@ def test_operator(tmp_path, name, opened):
     opset = {"Gelu": 20, "RMSNormalization": 23}.get(nodes[0].op_type, 17)
     made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, shape, opset), {}, None)
     assert [layer.type for layer in made.deploy.layer[1:]] == types
-    assert made.proof.any_batch and made.proof.samples == 2
+    assert made.proof.any_batch and made.proof.samples == (2 if shape[0] else 3)
     assert max(made.proof.outputs.values()) < 1e-5
 
 
