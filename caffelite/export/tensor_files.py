@@ -29,6 +29,8 @@ SAFETENSORS = dict(zip("F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL".split(), DTYPES
 _STORED = "Double Float Half BFloat16 Long Int Short Char Byte Bool".split()
 STORAGES = {f"{name}Storage": dtype for name, dtype in zip(_STORED, DTYPES, strict=True)}
 
+PROGRAM = "it is TorchScript, a program"
+
 Tensors = dict[str, np.ndarray]
 
 
@@ -181,12 +183,24 @@ def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
     return archive.read(name)
 
 
+def _is_program(archive: zipfile.ZipFile) -> bool:
+    return any(name.endswith("/constants.pkl") or "/code/" in name for name in archive.namelist())
+
+
+def is_torchscript(data: bytes) -> bool:
+    """Whether the content of a file is a program that torch.jit saved."""
+    try:
+        return data[:2] == b"PK" and _is_program(zipfile.ZipFile(io.BytesIO(data)))
+    except zipfile.BadZipFile:
+        return False
+
+
 def _torch(data: bytes) -> Tensors:
     archive = zipfile.ZipFile(io.BytesIO(data))
+    if _is_program(archive):  # whose code is compressed
+        raise _Refused(f"{PROGRAM}; save net.state_dict(), or export the net with torch.onnx.export")
     if sum(entry.file_size for entry in archive.infolist()) > len(data):  # stored, so none of them overlaps another
         raise _Refused("files that are compressed or overlap, which PyTorch never writes")
-    if any(name.endswith("/constants.pkl") or "/code/" in name for name in archive.namelist()):
-        raise _Refused("it is TorchScript, a program; save net.state_dict(), or export the net with torch.onnx.export")
     pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise _Refused("a zip file without one data.pkl")

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb, file_types, inputs
 from ..errors import CaffeliteError, reporting
+from ..export import tensor_files
 from . import branches, proof, reader, translate
 from .trace import count_samples, trace
 from .train_net import train_net
@@ -31,6 +32,9 @@ def convert(path: Path, shapes: Mapping[str, tuple[int, ...]], given: Mapping[st
     with reporting(f"read {path}"):
         data = inputs.read(path, inputs.MESSAGE)
     file_types.refuse(data, path, but=(file_types.ZIP, file_types.PICKLE))
+    if tensor_files.is_torchscript(data):
+        found, remedy = tensor_files.PROGRAM, "export the net with torch.onnx.export"
+        raise CaffeliteError(f"{path} is no ONNX net", found=found, remedy=remedy)
     if not reader.is_onnx(data):
         what, remedy = f"{path} holds weights without a net", "name the net that has them: -model; or export it as ONNX"
         raise CaffeliteError(what, expected="an ONNX net", remedy=remedy)

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from caffelite import caffelite_pb2 as pb, prototxt, weights
+from caffelite import caffelite_pb2 as pb, onnx_import, prototxt, weights
 from caffelite.errors import CaffeliteError
 from caffelite.export.conversion import _resnet_name, convert
 from caffelite.export.tensor_files import SortedTensors, _by_numbers, read_tensors
@@ -207,6 +207,16 @@ class Harmful:
         return os.system, ("touch harmed",)
 
 
+def torchscript() -> bytes:
+    """As torch.jit.save writes it: tensors are stored, code is compressed."""
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        archive.writestr("net/data.pkl", b"\x80\x02}.")
+        archive.writestr("net/code/__torch__/net.py", "def forward(self, x): pass\n" * 99, zipfile.ZIP_DEFLATED)
+        archive.writestr("net/constants.pkl", b"\x80\x02).")
+    return body.getvalue()
+
+
 def overlapping(count, step, size=8):
     """A .safetensors file of tensors that share most of their bytes."""
     entries = {
@@ -242,6 +252,7 @@ def test_tensors_that_share_a_storage_share_its_memory(tmp_path, in_tmp_path):
         (lambda: safetensors({"a": np.ones(9, np.float32)})[:-4], "a lies outside the file"),
         (lambda: struct.pack("<Q", 1 << 60) + b"{", "a header that is longer than the file"),
         (lambda: struct.pack("<Q", 17 << 20) + b"{" + bytes(17 << 20), "a header of 17825792 bytes; expected at most"),
+        (torchscript, "it is TorchScript, a program; save net.state_dict()"),
         (lambda: overlapping(2, 1), "t1 overlaps t0"),
         (lambda: overlapping(3, 4), "t1 overlaps t0"),
         (lambda: b"hello", "found none of these"),
@@ -253,6 +264,13 @@ def test_files_that_are_refused(data, message, tmp_path, in_tmp_path):
     with pytest.raises(CaffeliteError, match=message):
         read_tensors(tmp_path / "weights")
     assert not (tmp_path / "harmed").exists()
+
+
+def test_torchscript_is_refused_as_a_net(tmp_path):
+    """By the reason, not as weights that a net is missing for."""
+    (tmp_path / "net.pt").write_bytes(torchscript())
+    with pytest.raises(CaffeliteError, match="found it is TorchScript, a program; export the net with torch.onnx"):
+        onnx_import.convert(tmp_path / "net.pt", {}, None)
 
 
 def test_a_tensor_stays_within_its_storage(tmp_path):
