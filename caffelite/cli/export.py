@@ -35,7 +35,11 @@ log = logging.getLogger("caffelite")
     "--data",
     help="With -precision: the net whose test data give int8 its ranges, and the accuracy before and after.",
 )
-@options.count_option("--samples", help="Of -data: a quarter calibrates, the others are judged.", default=1000)
+@options.count_option(
+    "--samples",
+    help="Of -data, at most; for int8 each fourth gives the ranges, and the others are judged.",
+    default=1000,
+)
 @options.gpu
 @options.code_if_asked
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
@@ -111,10 +115,10 @@ def _converted(body: bytes, graph, precision: str, data, weights, samples: int, 
         try:
             load_weights(validation, weights)
             judged = head(validation.graph)
-            batches = lower.batches(
-                validation, graph.inputs, onnx.pixel_transforms(graph), samples, judged.labels if judged else None
-            )
-            calibrating, judging = lower.split(list(batches))
+            labels = judged.labels if judged else None
+            judging = list(lower.batches(validation, graph.inputs, onnx.pixel_transforms(graph), samples, labels))
+            if precision != "fp16":
+                calibrating, judging = lower.split(judging)
         finally:
             validation.graph.close()
     made = lower.half(body) if precision == "fp16" else lower.quantized(body, calibrating)

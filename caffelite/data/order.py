@@ -1,6 +1,7 @@
 """The order of samples: a pure function of the position."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -118,3 +119,11 @@ class AspectOrder(Order):
             taken[turn] += self._group
             turn = 1 - turn
         return np.concatenate([*parts, *(kind[start:] for start, kind in zip(taken, kinds, strict=True))])
+
+
+def counted_source(sources: Iterable[Any]) -> Any:
+    """A source whose samples come one by one, each once before one repeats; None where several sources differ, where
+    they have no end, or repeat samples (sampler BALANCED)."""
+    ends = [source for source in sources if source.length]
+    alike = len({(source.length, source.shapes[0][0]) for source in ends}) == 1
+    return ends[0] if alike and not any(isinstance(getattr(s, "order", None), BalancedOrder) for s in ends) else None

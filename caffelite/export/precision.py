@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..data.order import counted_source
 from ..data.transforms import Transform
 from ..errors import CaffeliteError, missing_extra
 from ..net.graph import Value
@@ -16,7 +17,7 @@ from ..proof.onnx_runner import OnnxRunner
 from .onnx import to_pixels
 from .writer import import_onnx
 
-CALIBRATED = 0.25  # of the samples; the accuracy is that of the others
+CALIBRATED = 4  # each such sample gives ranges; the accuracy is that of the others
 FLOAT16_EXCEPT = ("NonMaxSuppression", "MaxRoiPool", "TopK")  # operators without it, or with places above 2048
 
 
@@ -28,28 +29,37 @@ class Batch:
     inputs: dict[str, np.ndarray]
     labels: np.ndarray | None
 
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def __getitem__(self, rows: slice | np.ndarray) -> "Batch":
+        inputs = {name: values[rows] for name, values in self.inputs.items()}
+        return Batch(inputs, None if self.labels is None else self.labels[rows])
+
 
 def batches(
     validation: Net, names: Collection[str], transforms: Mapping[str, Transform], samples: int, labels: Value | None
 ) -> Iterator[Batch]:
-    """Batches of the test data until there are so many samples. validation: a TEST net on its data that keeps its
-    blobs; names: the deploy net's inputs, with the ``transforms`` of those that the file takes as pixels; labels: of
-    the samples. Errors: an input of the deploy net is no blob of the data layers."""
+    """Batches of the test data, at most so many samples and none twice. validation: a TEST net on its data that keeps
+    its blobs; names: the deploy net's inputs, with the ``transforms`` of those that the file takes as pixels; labels:
+    of the samples. Errors: an input of the deploy net is no blob of the data layers."""
     feeds = {value.name: value for node in validation.graph.feeds for value in node.tops}
     if missing := [name for name in names if name not in feeds]:
         what = f'the net of -data has no data in "{missing[0]}"'
         expected = f"data layers that make {', '.join(names)}"
         raise CaffeliteError(what, expected=expected, found=", ".join(feeds))
-    done = 0
-    while done < samples:
+    source = counted_source(each for _, each in validation.sources())
+    most, done = min(samples, source.length) if source else samples, 0
+    while done < most:
         validation.forward(done)
         inputs = {}
         for name in names:
             values = validation.dev.download(validation.data[feeds[name]]).astype(np.float32)
             inputs[name] = to_pixels(transforms[name], values) if name in transforms else values
         known = validation.dev.download(validation.data[labels]).astype(int) if labels else None
-        yield Batch(inputs, known)
-        done += len(next(iter(inputs.values())))
+        batch = Batch(inputs, known)
+        yield batch[: most - done]
+        done += len(batch)
 
 
 def accuracy(body: bytes, data: list[Batch]) -> float | None:
@@ -106,6 +116,15 @@ def quantized(body: bytes, data: list[Batch]) -> bytes:
 
 
 def split(data: list[Batch]) -> tuple[list[Batch], list[Batch]]:
-    """The batches to measure ranges on, and the others; of a single batch both."""
-    count = max(1, round(len(data) * CALIBRATED))
-    return data[:count], data[count:] or data
+    """The samples to measure ranges on, spread over the data, which may be sorted by class, and the others; a single
+    sample is both."""
+    chosen: list[Batch] = []
+    others: list[Batch] = []
+    done = 0
+    for batch in data:
+        chooses = (np.arange(len(batch)) + done) % CALIBRATED == 0
+        done += len(batch)
+        for batches, rows in ((chosen, chooses), (others, ~chooses)):
+            if rows.any():
+                batches.append(batch[rows])
+    return chosen, others or data

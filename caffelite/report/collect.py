@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.order import BalancedOrder
+from ..data.order import counted_source
 from ..errors import CaffeliteError
 from ..layers.accuracy import Accuracy
 from ..layers.base.state import writes
@@ -89,12 +89,9 @@ class OutputCollector:
         self.regression = regression(net.graph) if single else None
         self.label_head = label_head(net.graph) if single else None
         self.detection_head = detection_head(net.graph) if self._with_report else None
-        sources = [source for _, source in net.sources() if source.length]
-        alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
-        alike &= not any(isinstance(getattr(source, "order", None), BalancedOrder) for source in sources)
-        # With several data sets no single one can be counted, nor with sampler BALANCED, which repeats samples. A net
-        # that writes files runs full batches, as in Caffe.
-        self.source: Any = sources[0] if alike and not any(writes(node.layer) for node in net.graph.nodes) else None
+        # A net that writes files runs full batches, as in Caffe.
+        written = any(writes(node.layer) for node in net.graph.nodes)
+        self.source: Any = None if written else counted_source(source for _, source in net.sources())
 
     @property
     def once(self) -> tuple[int, int] | None:

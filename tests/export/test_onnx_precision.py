@@ -99,6 +99,25 @@ def test_batches_are_the_pixels_and_labels_of_the_data(tmp_path):
     assert 0 <= precision.accuracy(body, data) <= 1
 
 
+@pytest.mark.parametrize("wanted, counts", [(100, [4, 4]), (8, [4, 4]), (6, [4, 2]), (3, [3])])
+def test_no_sample_comes_twice(wanted, counts, tmp_path):
+    """Of 8 pictures in batches of 4."""
+    plain, _ = net_of("digits")
+    with closing(open_net(prototxt.read_net(with_data(tmp_path)), devices.open_device(), pb.TEST, keep=True)) as net:
+        labels = head(net.graph).labels
+        data = list(precision.batches(net, plain.inputs, {}, wanted, labels))
+    assert [len(batch) for batch in data] == counts
+    assert [label for batch in data for label in batch.labels] == list(range(min(wanted, 8)))
+
+
+@pytest.mark.parametrize("sizes", [[8], [4, 4], [3, 3, 2], [1, 7], [1]])
+def test_each_fourth_sample_gives_the_ranges(sizes):
+    rows = iter(np.arange(sum(sizes)))
+    data = [precision.Batch({"x": np.array([next(rows) for _ in range(size)])}, None) for size in sizes]
+    chosen, others = ([x for batch in part for x in batch.inputs["x"]] for part in precision.split(data))
+    assert (chosen, others) == (([0], [0]) if sizes == [1] else ([0, 4], [1, 2, 3, 5, 6, 7]))
+
+
 def test_data_of_another_net(tmp_path):
     plain, _ = net_of("digits")
     read = prototxt.read_net(with_data(tmp_path, "other"))
