@@ -1,5 +1,5 @@
 """What layers compute between the convolutions of a net that only tests, as data: `Inference.joined` runs them in one
-call with these. Besides these, `ops.Pooling` and what was built of an `ops.PreparedConvolution`."""
+call with these. Besides these, `ops.Pooling`, `ops.Softmax` and what was built of an `ops.PreparedConvolution`."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
@@ -42,6 +42,14 @@ class Sum(NamedTuple):
     samples: int
     numbers: int
     slope: float
+
+
+class Interleave(NamedTuple):
+    """y (samples, pixels, channels) = x (samples, channels, pixels)."""
+
+    samples: int
+    channels: int
+    pixels: int
 
 
 class View(NamedTuple):

@@ -26,6 +26,9 @@ class Softmax(Layer):
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.Softmax(*self.split))
 
+    def inference_operation(self) -> object | None:
+        return ops.Softmax(*self.split)
+
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], y[0])
 

@@ -7,6 +7,7 @@ format of its first blob; all others use Caffe's layout. The same applies to 16-
 from collections.abc import Mapping
 
 from .. import caffelite_pb2 as pb
+from ..devices.inference_ops import Interleave
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
 from ..errors import NOWHERE, CaffeliteError
@@ -68,6 +69,11 @@ class Transposition(Copy):
             shapes = (self.plain, self.swapped) if forth else (self.swapped, self.plain)
             views = self._views[forth] = source, target, source.reshape(shapes[0]), target.reshape(shapes[1])
         self.op(views[2], views[3])
+
+    def inference_operation(self) -> object | None:
+        if self.view or not self.forth:
+            return super().inference_operation()
+        return Interleave(*self.split)
 
     def forward(self, x: list, y: list) -> None:
         self._run(x[0], y[0], self.forth)

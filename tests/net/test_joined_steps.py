@@ -6,7 +6,7 @@ import pytest
 from textnet import bind, inputs, layer
 
 from caffelite.devices.cpu import program
-from caffelite.devices.cpu.kernels.program import PRIVATE, X_BYTES
+from caffelite.devices.cpu.kernels.program import INTERLEAVE, KIND, PRIVATE, SOFTMAX, X_BYTES
 from caffelite.devices.inference_ops import Arena, Call, Join
 
 
@@ -53,13 +53,15 @@ def divided(monkeypatch):
     monkeypatch.setattr(program, "TASK_SECONDS", 1e-9)
 
 
-def passes(dev, batch: int, text: str = TAIL, stored: frozenset = frozenset(), count: int = 3, **options):
+def passes(
+    dev, batch: int, text: str = TAIL, stored: frozenset = frozenset(), count: int = 3, channels: int = 20, **options
+):
     """Outputs and stored blobs of some passes over different inputs, and the joined programs."""
-    net = bind(inputs(data=(batch, 20, 19, 17)) + text, "TEST", dev=dev, stored=stored, **options)
+    net = bind(inputs(data=(batch, channels, 19, 17)) + text, "TEST", dev=dev, stored=stored, **options)
     rng, results = np.random.default_rng(batch), []
     names = [*stored, *(value.name for value in net.graph.outputs)]
     for _ in range(count):
-        net.set_inputs(data=rng.standard_normal((batch, 20, 19, 17)).astype(np.float32))
+        net.set_inputs(data=rng.standard_normal((batch, channels, 19, 17)).astype(np.float32))
         net.forward()
         results.append({name: np.array(net.blobs[name]) for name in names})
     calls = [call for _, call in net.inference._joined] if net.inference else []
@@ -80,6 +82,20 @@ def test_joined_steps_give_the_numbers_of_separate(dev, divided, monkeypatch, ba
     assert programs and all(bool(each._samples) == (samples_first and batch >= dev.threads) for each in programs)
     separate, _ = passes(dev, batch, fuse=False)
     assert_near(results, separate)
+
+
+@pytest.mark.parametrize("batch", SIZES)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("samples_first", [False, True])
+def test_images_and_probabilities_are_steps_too(dev, divided, monkeypatch, batch, channels, samples_first):
+    monkeypatch.setattr(program.Program, "_samples_first", lambda self, count: samples_first)
+    text = convolution("wide", "data", 30) + pooling("mean", "wide", "pool: AVE global_pooling: true")
+    text += convolution("scores", "mean", 10, "kernel_size: 1") + layer("Softmax", "scores", tops="prob", name="prob")
+    results, (joined,) = passes(dev, batch, text, channels=channels)
+    assert {INTERLEAVE, SOFTMAX} <= set(joined._fields[:, KIND])
+    separate, _ = passes(dev, batch, text, channels=channels, fuse=False)
+    assert_near(results, separate)
+    assert np.abs(results[0]["prob"] - results[1]["prob"]).max() > 1e-3
 
 
 @pytest.mark.parametrize("batch", [2, 5])

@@ -18,7 +18,7 @@ from .registry import implements
 from .winograd import WinogradConvolution, panels
 
 FEW_CHANNELS, FULL = 16, 0.9  # of an image whose columns are not copied, and of the tiles of its rows
-BLOCK_BYTES = 3 << 17  # of the columns and products of a block, which stay in a core's second-level cache
+BLOCK_BYTES = 7 << 16  # of the columns and products of a block, which stay in a core's second-level cache
 
 
 class ColumnsConvolution:

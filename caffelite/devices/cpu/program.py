@@ -10,16 +10,18 @@ import numpy as np
 
 from .. import algorithms, ops
 from ..algorithms import LANES, PANEL, rounded
-from ..inference_ops import Arena, Call, Join, Sum, View
+from ..inference_ops import Arena, Call, Interleave, Join, Sum, View
 from .depthwise import DepthwiseConvolution
 from .formula_kernels import FormulaKernels
 from .kernels import program
+from .kernels.channels_last import FEW
 from .kernels.taps import SIDE
 from .prepared import ColumnsConvolution, PreparedConvolution
 from .winograd import WinogradConvolution
 
 # A core's speed in a second: multiply-adds, numbers of a copy, bytes of weights that a block reads
 MULTIPLY_ADDS, NUMBERS, STREAM = 4e10, 2.5e9, 6e10
+EXPONENTIALS = 10  # of numbers that are copied, as many as one exponential takes
 LEAST_SECONDS = 1e-4  # of work from which on other threads pay: to wake one takes up to 50 µs
 TASK_SECONDS = 2e-5  # of a task, about: more of them balance threads, less of them cost less
 TASK_OVERHEAD = 1e-6
@@ -75,7 +77,9 @@ def can_join(call: Call) -> bool:
     if isinstance(operation, ops.Pooling):
         whole = operation.window.dilation == (1, 1) and operation.method in ("MAX", "AVE")
         return operation.channels_last and whole
-    return isinstance(operation, Join | Sum | View)
+    if isinstance(operation, Interleave):
+        return operation.channels <= FEW
+    return isinstance(operation, Join | Sum | View | ops.Softmax)
 
 
 class Program:
@@ -143,6 +147,8 @@ class Program:
 def _samples(operation: Any) -> int:
     if isinstance(operation, PreparedConvolution):
         return operation.convolution.x[0]
+    if isinstance(operation, ops.Softmax):
+        return operation.n
     return operation.x[0] if isinstance(operation, ops.Pooling) else operation.samples
 
 
@@ -155,6 +161,10 @@ def _seconds(operation: Any) -> float:
         return (math.prod(operation.x) + math.prod(operation.y)) / NUMBERS
     if isinstance(operation, Join):
         return 2 * operation.samples * operation.rows * sum(operation.widths) / NUMBERS
+    if isinstance(operation, Interleave):
+        return 2 * math.prod(operation) / NUMBERS
+    if isinstance(operation, ops.Softmax):
+        return EXPONENTIALS * operation.n * operation.c * operation.p / NUMBERS
     return 3 * operation.samples * operation.numbers / NUMBERS
 
 
@@ -260,9 +270,24 @@ def _sum(op: Sum, call: Call, size: Size) -> list[Step]:
     return [Step(program.fields(program.SUM, tasks, images, (_bits(op.slope),), (count,)))]
 
 
+def _interleave(op: Interleave, call: Call, size: Size) -> list[Step]:
+    samples = size.samples or op.samples
+    tasks = size.tasks(_seconds(op) * samples / op.samples, op.pixels)
+    sizes = samples, op.channels, op.pixels
+    return [Step(program.fields(program.INTERLEAVE, tasks, size.images(call, op.samples), (), sizes))]
+
+
+def _softmax(op: ops.Softmax, call: Call, size: Size) -> list[Step]:
+    samples = size.samples or op.n
+    tasks = size.tasks(_seconds(op) * samples / op.n, samples)
+    return [Step(program.fields(program.SOFTMAX, tasks, size.images(call, op.n), (), (samples, op.c, op.p)))]
+
+
 _STEPS: dict[type, Callable[[Any, Call, Size], list[Step]]] = {
     PreparedConvolution: _convolution,
     ops.Pooling: _pooling,
     Join: _join,
     Sum: _sum,
+    Interleave: _interleave,
+    ops.Softmax: _softmax,
 }

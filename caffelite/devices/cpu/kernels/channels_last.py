@@ -18,7 +18,7 @@ def _transpose_few(first, last, x, y):
     pieces = -(-columns // PIECE)
     for t in range(first, last):
         n, lo = t // pieces, t % pieces * PIECE
-        _interleave(x[n], y[n], lo, min(columns, lo + PIECE))
+        interleave(x[n], y[n], lo, min(columns, lo + PIECE))
 
 
 @body
@@ -48,7 +48,7 @@ def transpose(x, y):
 
 
 @kernel
-def _interleave(x, y, lo, hi):
+def interleave(x, y, lo, hi):
     """y = x turned, of few rows, for the columns from ``lo`` to ``hi`` of x."""
     if x.shape[0] == 3:
         a, b, c = x[0], x[1], x[2]

@@ -44,6 +44,13 @@ def _fill_source(table, row, size, height, width, h, left, wide, outside):
 
 
 @kernel
+def _move(table, step, height, top, wide):
+    """Adds ``step`` to the addresses of a table (3·wide) of pixels from row ``top`` on, but to those outside."""
+    for i in range(max(0, -top) * wide, min(SIDE, height - top) * wide):
+        table[i] += step
+
+
+@kernel
 def _load_rows(image, top, pitch, loaded, ring):
     """Copies the rows from ``top`` to ``top`` + 2 of ``image`` (H, W, C) into the three of ``ring``, row h to h mod 3,
     but those that are there. loaded (3): which rows those of the ring are."""
@@ -97,12 +104,18 @@ def convolve_rows(x, packed, bias, slope, y, pad, stride, unused, table, zeros, 
     source, target = table[: SIDE * wide], table[TABLE - BLOCK :]
     for r in range(first, last):
         image, top = r // height, r % height
+        inner = 0  # blocks in a row without pixels outside of the image's columns: the next one is that far behind
         for start in range(0, width, BLOCK):
             left = min(start, max(0, width - BLOCK))
             row, column = top * stride - pad[0], left * stride - pad[1]
-            _fill_sources(source, x[image], row, column, wide, zeros.ctypes.data)
             base = y.ctypes.data + (r * width + left) * size
-            _fill_row(target, base, size, width - left, unused.ctypes.data)
+            inner = inner + 1 if column >= 0 and column + wide <= x.shape[2] and left == start else 0
+            if inner > 1:
+                _move(source, BLOCK * stride * size, x.shape[1], row, wide)
+                target += BLOCK * size
+            else:
+                _fill_sources(source, x[image], row, column, wide, zeros.ctypes.data)
+                _fill_row(target, base, size, width - left, unused.ctypes.data)
             addresses = source.ctypes.data, target.ctypes.data, packed.ctypes.data, packed.shape[1] * 4
             if stride == 1:
                 _block1(*addresses, bias.ctypes.data, slope, channels, x.dtype.type(0))

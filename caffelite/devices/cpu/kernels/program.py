@@ -18,12 +18,14 @@ from numba.extending import intrinsic
 
 from ...algorithms import LANES, PANEL
 from . import columns, depthwise, winograd
+from .channels_last import interleave
 from .parallel import body, launch
 from .settings import kernel
+from .softmax import softmax_rows
 from .team import count_up, wait_for
 from .vectors import VECTOR, Vectors, broadcast, copy, each_vector, splat
 
-COLUMNS, DEPTHWISE, WINOGRAD, POOLING, COPY, SUM = range(6)  # kinds of steps
+COLUMNS, DEPTHWISE, WINOGRAD, POOLING, COPY, SUM, INTERLEAVE, SOFTMAX = range(8)  # kinds of steps
 KIND, TASKS, X, OTHER, Y, X_BYTES, OTHER_BYTES, Y_BYTES = range(8)  # the bytes: from one sample to the next
 DATA, SIZES, FIELDS = 8, 16, 40  # where the addresses of a kind start, and its sizes; numbers of a step
 COUNTER = 16  # numbers from one step's counters to the next one's: those of two steps share no cache line
@@ -212,6 +214,21 @@ def _sum(d, task, x, other, y):
 
 
 @kernel
+def _interleave(d, task, x, y):
+    n, c, pixels = d[16], d[17], d[18]
+    source, target = carray(_pointer(x), (n, c, pixels), np.float32), carray(_pointer(y), (n, pixels, c), np.float32)
+    for i in range(n):
+        interleave(source[i], target[i], task * pixels // d[TASKS], (task + 1) * pixels // d[TASKS])
+
+
+@kernel
+def _softmax(d, task, x, y):
+    shape = d[16], d[17], d[18]
+    first, last = task * d[16] // d[TASKS], (task + 1) * d[16] // d[TASKS]
+    softmax_rows(first, last, carray(_pointer(x), shape, np.float32), carray(_pointer(y), shape, np.float32))
+
+
+@kernel
 def _image(d, which, sample, space):
     """The address of a sample: of an array of all samples, or in the thread's workspace."""
     step = d[X_BYTES + which]
@@ -232,8 +249,12 @@ def _run(d, task, sample, space):
         _pooling(d, task, x, y)
     elif kind == COPY:
         _copy(d, task, x, y)
-    else:
+    elif kind == SUM:
         _sum(d, task, x, other, y)
+    elif kind == INTERLEAVE:
+        _interleave(d, task, x, y)
+    else:
+        _softmax(d, task, x, y)
 
 
 @body

@@ -6,9 +6,9 @@ from .parallel import loop
 from .settings import kernel
 
 
-@loop("x.shape[0]")
-def softmax_forward(first, last, x, y):
-    """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
+@kernel
+def softmax_rows(first, last, x, y):
+    """The rows ``first`` to ``last`` of ``softmax_forward``."""
     for n in range(first, last):
         for p in range(x.shape[2]):
             # Without the maximum exp overflows from 89 on in float32; it cancels in the quotient.
@@ -22,6 +22,12 @@ def softmax_forward(first, last, x, y):
                 total += e
             for c in range(x.shape[1]):
                 y[n, c, p] /= total
+
+
+@loop("x.shape[0]")
+def softmax_forward(first, last, x, y):
+    """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
+    softmax_rows(first, last, x, y)
 
 
 @loop("y.shape[0]")
