@@ -52,12 +52,23 @@ class Feeder:
             raise CaffeliteError(f"{b.title} has other inputs than {a.title}", expected=expected, found=found)
         same = a.inputs.keys() == b.inputs.keys()
         self._pairs = {name: name if same else other for name, other in zip(a.inputs, b.inputs, strict=True)}
+        self._check_channels()
         self.net: NetProgram | None = next((each for each in (a, b) if isinstance(each, NetProgram)), None)
         self._transforms = self._by_names_of_a()
         for name, other in self._pairs.items():
             if (name in a.pixels) != (other in b.pixels) and name not in self._transforms:
                 what = f'"{name}" of one program takes pixels, and of the other what mean and scale make of them'
                 raise CaffeliteError(what, remedy="compare each with the prototxt, which has mean and scale")
+
+    def _check_channels(self) -> None:
+        """Errors: inputs with other axes or channels. A net takes images of any size."""
+        for name, other in self._pairs.items():
+            mine, theirs = self._a.inputs[name], self._b.inputs[other]
+            channels = {dim for shape in (mine, theirs) for dim in shape[1:2] if dim}
+            if mine and theirs and (len(mine) != len(theirs) or len(channels) > 1):
+                what = f'the inputs "{name}" of {self._a.title} and "{other}" of {self._b.title} differ'
+                expected, found = ("x".join(str(dim or "?") for dim in shape) for shape in (mine, theirs))
+                raise CaffeliteError(what, expected=expected, found=found)
 
     def _by_names_of_a(self) -> dict[str, Transform]:
         if self.net is None:

@@ -169,6 +169,8 @@ def test_numbers_that_are_none_are_no_proof(made, call):
         ("net.onnx net.onnx -data list.txt", "list.txt:1"),
         ("net.onnx damaged.onnx", "cannot read damaged.onnx"),
         ("net.onnx other.onnx", "other.onnx has other inputs than net.onnx"),
+        ("net.onnx digits", 'the inputs "data" of net.onnx and "data" of digits differ'),
+        ("digits cifar10_resnet", "differ; expected 1x1x28x28, found 1x3x32x32"),
         ("net.onnx net.onnx -near -1", "near"),
     ],
 )
