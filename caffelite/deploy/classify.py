@@ -81,9 +81,10 @@ class Classifier:
         return outputs[name]
 
     def warm_up(self) -> None:
-        """One pass, so that no picture's time has what only the first costs."""
+        """One pass, so that no picture's time has what only the first costs. The weights stay as they are then."""
         self.net.forward(0)
         self.net.dev.download(self.net.data[self.output])
+        self.net.keep_parameters()
 
     def predictions(self, files: Sequence[Picture], failed: Failed | None = None) -> Iterator[Prediction]:
         """One prediction per image, in their order: files, their content, or pixels as `Preparation.decode`

@@ -115,9 +115,10 @@ class Detector:
         self.labels = fitting_labels(named, count, labels is not None, document.locate, expected)
 
     def warm_up(self) -> None:
-        """One pass, so that no picture's time has what only the first costs."""
+        """As of `Classifier`."""
         self._set_inputs(np.zeros(self.net.graph.inputs[self.preparation.name].shape, np.float32))
         self.net.forward(0)
+        self.net.keep_parameters()
 
     def detections(
         self, files: Sequence[Picture], least: float = 0.0, failed: Failed | None = None

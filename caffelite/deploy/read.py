@@ -69,8 +69,9 @@ class Reader:
         self.labels = fitting_labels(names, count, labels is not None, document.locate, expected)
 
     def warm_up(self) -> None:
-        """One pass, so that no picture's time has what only the first costs."""
+        """As of `Classifier`."""
         self.net.forward(0)
+        self.net.keep_parameters()
 
     def readings(self, files: Sequence[Picture], failed: Failed | None = None) -> Iterator[Reading]:
         """The text of each image, in their order: files, their content, or pixels as `Preparation.decode` takes them.

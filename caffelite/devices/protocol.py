@@ -109,8 +109,9 @@ class Inference(Protocol):
 
     def watch(self, arrays: Sequence[Array]) -> Watch: ...
 
-    def threads(self, multiply_adds: int, numbers: int) -> int:
-        """How many threads a step pays for. numbers: those that it reads and writes."""
+    def threads(self, multiply_adds: int, numbers: int, weights: int) -> int:
+        """How many threads a step pays for. numbers: those that it reads and writes, but for the weights, which are
+        constant."""
 
     def can_join(self, call: inference_ops.Call) -> bool:
         """Whether ``joined`` takes a call that has run: its operation is one of inference_ops.py, an ``ops.Pooling``,

@@ -144,5 +144,5 @@ def _threads(step: Step, inference: Inference) -> int:
     """The number of threads of a forward step."""
     bottoms, tops = ([value.shape for value in values] for values in (step.node.bottoms, step.tops))
     work = step.node.layer.multiply_adds(bottoms, [value.shape for value in step.node.tops])
-    shapes = [*bottoms, *tops, *(spec.shape for spec in step.node.layer.param_blobs)]
-    return inference.threads(work, sum(map(math.prod, shapes)))
+    weights = sum(math.prod(spec.shape) for spec in step.node.layer.param_blobs)
+    return inference.threads(work, sum(map(math.prod, [*bottoms, *tops])), weights)

@@ -290,6 +290,11 @@ class Net:
         else:
             self._runs_backward(add)
 
+    def keep_parameters(self) -> None:
+        """The parameters stay as they are now: further passes do not look whether they have changed."""
+        if self.inference:
+            self.inference.fixed = True
+
     def run_forward(self, observe: Callable | None = None) -> None:
         """The forward pass of the batch that was fed."""
         if self.inference:

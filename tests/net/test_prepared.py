@@ -6,6 +6,7 @@ import pytest
 from textnet import bind, build, inputs, layer, over
 
 from caffelite.devices.cpu import CPU
+from caffelite.devices.cpu.prepared import ColumnsConvolution
 from caffelite.devices.traits import cpu_traits
 from caffelite.layers.convolution import PreparedConvolution
 from caffelite.net.compile import Options, compile
@@ -68,6 +69,10 @@ def is_prepared(node) -> bool:
     return isinstance(node.layer, PreparedConvolution)
 
 
+def of_columns(node) -> bool:
+    return is_prepared(node) and isinstance(node.layer.operation.chosen, ColumnsConvolution)
+
+
 def near(found, expected) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
@@ -100,6 +105,14 @@ def test_changed_weights_change_the_next_pass(dev, name, index):
     after = output(net)
     assert np.abs(after - before).max() > 1e-3
     near(after, output(separate))
+
+
+def test_parameters_that_are_kept_are_not_compared(dev):
+    net = filled(dev)
+    before = output(net)
+    net.keep_parameters()
+    params(net)["plain"][0].data[...] = 0
+    assert (output(net) == before).all()
 
 
 def test_weights_are_prepared_once_while_they_stay(dev, monkeypatch):
@@ -141,14 +154,30 @@ def test_a_test_net_that_shares_weights_is_not_prepared(dev):
     assert not any(is_prepared(node) for node in net.graph.nodes)
 
 
+def test_nets_of_other_batches_share_packed_weights(dev):
+    text = NET.replace("dim: 2 ", "dim: 4 ")
+    assert text != NET
+    first = filled(dev)
+    nets = first, bind(text, "TEST", dev=dev, share=first)
+    for net in nets:
+        net.forward()
+    packed = [[node.layer.operation.chosen.packed for node in net.graph.nodes if of_columns(node)] for net in nets]
+    assert len(packed[0]) == len(packed[1]) > 2
+    assert all(one is other for one, other in zip(*packed, strict=True))
+    params(nets[0])["plain"][0].data[...] = 1
+    nets[0].forward()
+    assert next(n for n in nets[0].graph.nodes if of_columns(n)).layer.operation.chosen.packed is not packed[1][0]
+
+
 def test_a_test_net_has_no_memory_for_gradients(dev):
     net = filled(dev)
     assert net.params.diff is None and not net.compiled.backward and not net.compiled.diff
 
 
 def test_threads_follow_from_the_work(dev):
-    assert dev.inference.threads(1000, 1000) == 1
-    assert dev.inference.threads(1 << 30, 1000) == dev.inference.threads(1000, 1 << 26) == dev.threads
+    threads, every = dev.inference.threads, dev.threads
+    assert threads(1000, 1000, 1000) == threads(1000, 1000, 400_000) == 1 < every
+    assert threads(1 << 30, 1000, 1000) == threads(1000, 1 << 26, 1000) == threads(1000, 1000, 1 << 26) == every
 
 
 def test_all_threads_are_active_after_a_pass(dev, monkeypatch):

@@ -25,8 +25,8 @@ class Inference:
     def watch(self, arrays: Sequence[Any]) -> Watch:
         return Watch(arrays)
 
-    def threads(self, multiply_adds: int, numbers: int) -> int:
-        seconds = multiply_adds / program.MULTIPLY_ADDS + numbers / program.NUMBERS
+    def threads(self, multiply_adds: int, numbers: int, weights: int) -> int:
+        seconds = multiply_adds / program.MULTIPLY_ADDS + numbers / program.NUMBERS + weights / program.WEIGHTS
         return self._device.threads if seconds >= program.LEAST_SECONDS else 1
 
     def can_join(self, call: Call) -> bool:

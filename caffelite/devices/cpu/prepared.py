@@ -1,9 +1,11 @@
 """Convolutions of nets that only test: weights are folded and packed when they change, not in each pass."""
 
 import functools
+import hashlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -19,6 +21,15 @@ from .winograd import WinogradConvolution, panels
 
 FEW_CHANNELS, FULL = 16, 0.9  # of an image whose columns are not copied, and of the tiles of its rows
 BLOCK_BYTES = 7 << 16  # of the columns and products of a block, which stay in a core's second-level cache
+
+
+_packed: WeakValueDictionary[tuple, np.ndarray] = WeakValueDictionary()
+
+
+def shared(packed: np.ndarray) -> np.ndarray:
+    """Packed weights that nobody writes any more: those of another net with the same numbers, as one for another
+    number of samples, else these."""
+    return _packed.setdefault((packed.shape, hashlib.sha256(packed.data).digest()), packed)
 
 
 class ColumnsConvolution:
@@ -52,9 +63,10 @@ class ColumnsConvolution:
     def prepare(self, w: np.ndarray, b: np.ndarray, slopes: np.ndarray) -> None:
         """Packs weights of Caffe's order. b, slopes (M)."""
         width = self._vectors * LANES
-        self.packed = self._device.empty(self.depth * width, np.float32)
+        packed = self._device.empty(self.depth * width, np.float32)
         self.after = self._device.zeros((2, width), np.float32)
-        columns.pack(w, self.starts, self.packed)
+        columns.pack(w, self.starts, packed)
+        self.packed = shared(packed)
         self.after[0, : b.size], self.after[1, : b.size] = b, slopes
         self._seen = (None,) * 4
 
@@ -175,7 +187,7 @@ class PreparedConvolution:
             op = DepthwiseConvolution(self._device, self.convolution)
         else:
             op = WinogradConvolution(self._device, self.convolution, WINOGRAD[name])
-        packed = op.prepare(self._w)
+        packed = shared(op.prepare(self._w))
         return op, packed, partial(self._with_slopes, partial(op.run_prepared, packed), slope)
 
     def _run_direct(self, x, b, y, slope: float | None) -> None:

@@ -19,8 +19,9 @@ from .kernels.taps import SIDE
 from .prepared import ColumnsConvolution, PreparedConvolution
 from .winograd import WinogradConvolution
 
-# A core's speed in a second: multiply-adds, numbers of a copy, bytes of weights that a block reads
-MULTIPLY_ADDS, NUMBERS, STREAM = 4e10, 2.5e9, 6e10
+# A core's speed in a second: multiply-adds, numbers of a copy, weights that are read once, bytes of them that a block
+# reads
+MULTIPLY_ADDS, NUMBERS, WEIGHTS, STREAM = 4e10, 2.5e9, 8e9, 6e10
 EXPONENTIALS = 10  # of numbers that are copied, as many as one exponential takes
 LEAST_SECONDS = 1e-4  # of work from which on other threads pay: to wake one takes up to 50 µs
 TASK_SECONDS = 2e-5  # of a task, about: more of them balance threads, less of them cost less
