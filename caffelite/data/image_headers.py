@@ -18,25 +18,25 @@ FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the markers of segments wi
 BARE = {0x01, *range(0xD0, 0xD9)}  # markers without a length
 
 
-def check(content: bytes) -> None:
-    """Looks at PNG, JPEG, GIF, JPEG 2000 and TIFF. Errors: ValueError where a chunk or a segment is longer than the
-    rest of the file, the image has too many pixels, or a JPEG lacks its end."""
+def check(content: bytes) -> int:
+    """Looks at PNG, JPEG, GIF, JPEG 2000 and TIFF; returns the pixels that the image has, 0 where it does not see them.
+    Errors: ValueError where a chunk or a segment is longer than the rest of the file, the image has too many pixels, or
+    a JPEG lacks its end."""
     if is_cut(content):
         raise ValueError("the JPEG is cut short")
     if content[:8] == PNG:
-        _check_png(content)
-    elif content[:2] == JPEG:
-        _check_jpeg(content)
-    elif content[:4] == b"GIF8":
+        return _check_png(content)
+    if content[:2] == JPEG:
+        return _check_jpeg(content)
+    if content[:4] == b"GIF8":
         width, height = (int.from_bytes(content[i : i + 2], "little") for i in (6, 8))
-        check_size("GIF", content, width, height, 8)
-    elif content[:4] == CODESTREAM or content[4:8] == b"jP  ":
-        _check_jpeg_2000(content)
-    elif content[:4] in TIFFS:
-        _check_tiff(content)
+        return check_size("GIF", content, width, height, 8)
+    if content[:4] == CODESTREAM or content[4:8] == b"jP  ":
+        return _check_jpeg_2000(content)
+    return _check_tiff(content) if content[:4] in TIFFS else 0
 
 
-def _check_png(content: bytes) -> None:
+def _check_png(content: bytes) -> int:
     if content[12:16] != b"IHDR" or int.from_bytes(content[8:12], "big") != 13:
         raise ValueError("the PNG does not begin with its header")
     at, name = 8, b""
@@ -47,16 +47,16 @@ def _check_png(content: bytes) -> None:
         at += 12 + length
     width, height = (int.from_bytes(content[i : i + 4], "big") for i in (16, 20))
     # Both the decoded rows and the picture are in memory.
-    check_size("PNG", content, width, height, 2 * PNG_SAMPLES.get(content[25], 4) * max(8, content[24]) // 8)
+    return check_size("PNG", content, width, height, 2 * PNG_SAMPLES.get(content[25], 4) * max(8, content[24]) // 8)
 
 
-def _check_jpeg(content: bytes) -> None:
-    at = 2
+def _check_jpeg(content: bytes) -> int:
+    at, pixels = 2, 0
     while at + 4 <= len(content):
         if content[at] != 0xFF:  # decoders look for the next marker too
             at = content.find(b"\xff", at)
             if at < 0:
-                return
+                break
             continue
         marker = content[at + 1]
         if marker == 0xFF or marker in BARE or not marker:
@@ -66,22 +66,24 @@ def _check_jpeg(content: bytes) -> None:
         if marker != 0xD9 and at + 2 + length > len(content):
             _refuse("JPEG", f"segment {marker:02X}", length, len(content) - at - 2)
         if marker in FRAMES:
-            check_size("JPEG", content, *(int.from_bytes(content[i : i + 2], "big") for i in (at + 7, at + 5)))
+            sides = (int.from_bytes(content[i : i + 2], "big") for i in (at + 7, at + 5))
+            pixels = max(pixels, check_size("JPEG", content, *sides))
         if marker in (0xD9, 0xDA):  # the end, or the pixels
-            return
+            break
         at += 2 + length
+    return pixels
 
 
-def _check_jpeg_2000(content: bytes) -> None:
+def _check_jpeg_2000(content: bytes) -> int:
     at = content.find(CODESTREAM) + 8
     if at < 8:
-        return
+        return 0
     right, bottom, left, top = (int.from_bytes(content[at + i : at + i + 4], "big") for i in (0, 4, 8, 12))
     samples = int.from_bytes(content[at + 32 : at + 34], "big")
-    check_size("JPEG 2000", content, right - left, bottom - top, 4 * samples + 4)
+    return check_size("JPEG 2000", content, right - left, bottom - top, 4 * samples + 4)
 
 
-def _check_tiff(content: bytes) -> None:
+def _check_tiff(content: bytes) -> int:
     """Looks at the first image, the one that is decoded."""
     order, entries = _tiff_entries(content)
 
@@ -95,7 +97,7 @@ def _check_tiff(content: bytes) -> None:
             apart = number(at + 4, 4) * length > 4  # the values are elsewhere
             fields[tag] = number(number(at + 8, 4) if apart else at + 8, length)
     width, height, bits, samples = fields.values()
-    check_size("TIFF", content, width, height, 2 * samples * bits // 8)
+    return check_size("TIFF", content, width, height, 2 * samples * bits // 8)
 
 
 Order = Literal["little", "big"]
@@ -176,7 +178,7 @@ def is_plain(content: bytes) -> bool:
     """Whether the header alone shows that an image has 8 bits and no opacity."""
     if content[:8] == PNG and content[24] <= 8 and content[25] in (0, 2, 3):
         return not any(name == b"tRNS" for name, _ in _chunks(content, 8, "big", 4))
-    return content[:2] in (JPEG, b"BM")
+    return content[:2] == JPEG or content[:2] == b"BM" and content[28:30] != b"\x20\0"
 
 
 def is_cut(content: bytes) -> bool:
@@ -202,9 +204,9 @@ def _refuse(kind: str, what: str, length: int, left: int) -> None:
     raise ValueError(f"the {kind} is cut short or damaged: {what} states {length} bytes, and {max(0, left)} follow")
 
 
-def check_size(kind: str, content: bytes, width: int, height: int, decoding: int = DECODING) -> None:
-    """decoding: bytes of a pixel while it is decoded. Errors: ValueError for too many pixels, or more than the content
-    can have."""
+def check_size(kind: str, content: bytes, width: int, height: int, decoding: int = DECODING) -> int:
+    """The number of pixels. decoding: bytes of a pixel while it is decoded. Errors: ValueError for too many pixels, or
+    more than the content can have."""
     most = MOST_PIXELS
     if os.environ.get(LIMIT, "").isdecimal():
         most = int(os.environ[LIMIT])
@@ -216,3 +218,4 @@ def check_size(kind: str, content: bytes, width: int, height: int, decoding: int
     if width * height > max(SMALL, MOST_PACKED * len(content)):
         what = f"it states {width}×{height} pixels, and has {len(content)} bytes"
         raise ValueError(f"the {kind} is cut short or damaged: {what}")
+    return width * height

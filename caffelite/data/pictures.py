@@ -99,7 +99,8 @@ class Decoder:
 
     def _decoded(self, cv2: ModuleType, content: bytes) -> np.ndarray:
         """H×W×C or H×W, as the file stores it."""
-        if self.opacity != P.DROP or self.depth != P.HIGH_BYTE:
+        judged = (self.opacity != P.DROP or self.depth != P.HIGH_BYTE) and not image_headers.is_plain(content)
+        if judged or self.opacity == P.KEEP:
             raw = _decode(cv2, content, cv2.IMREAD_UNCHANGED)
             opacity, deep = _opacity(raw, content), raw.dtype != np.uint8
             if self.opacity == P.KEEP or opacity is not None and self.opacity != P.DROP or deep and self.depth:

@@ -67,6 +67,7 @@ class Preparation:
         self.decoder = Decoder.of(param, channels == 3 if channels < 4 else None, at)
         self._param, self._at, self._unjudged = param, at, MEASURED
         self.transform = Transform(param, pb.TEST, (channels, *stored), at, key(0, message.layer[index].name))
+        self._middle = Choice(self.transform.choose(0, 1).corners, np.zeros(1, int))
         self.size = None if self.transform.resizes and not any(size) else stored
         if self.transform.shape != self.shape:
             expected, found = ("×".join(map(str, s)) for s in (self.shape, self.transform.shape))
@@ -156,8 +157,7 @@ class Preparation:
             corners = np.array([(0, 0), (0, margin[1]), (margin[0], 0), margin, margin // 2])
             choice, crops = Choice(np.tile(corners, (2, 1)), np.repeat([0, 1], 5)), [image] * VIEWS
         else:
-            crops = [self.transform.augment(image, 0)]
-            choice = Choice(self.transform.choose(0, 1).corners, np.zeros(1, int))
+            crops, choice = [self.transform.augment(image, 0)], self._middle
         out = np.empty((len(crops), *self.shape), np.float32)
         self.transform.finish(crops, choice, out)
         if oversample and len(out) < VIEWS:

@@ -93,6 +93,31 @@ def test_sound_files_are_decoded(name):
     assert pictures.decode(SOUND[name]).dtype == np.uint8
 
 
+@pytest.mark.parametrize(
+    ("content", "pixels"),
+    [
+        *((encoded(kind), 600) for kind in (".png", ".jpg", ".tif")),
+        *((PROGRESSIVE, 600), (gif(5, 7), 35), (jpeg_2000(5, 7), 35), (encoded(".webp"), 0), (b"none", 0)),
+    ],
+)
+def test_the_pixels_that_a_header_states(content, pixels):
+    assert image_headers.check(content) == pixels
+
+
+def test_plain_files_have_8_bits_and_no_opacity():
+    opaque = cv2.imencode(".bmp", np.dstack([PICTURE, PICTURE[..., :1]]))[1].tobytes()
+    plain = {kind: image_headers.is_plain(encoded(kind)) for kind in (".png", ".jpg", ".bmp", ".tif")}
+    assert plain == {".png": True, ".jpg": True, ".bmp": True, ".tif": False}
+    assert not image_headers.is_plain(opaque) and not image_headers.is_plain(png(bits=16))
+
+
+def test_a_plain_file_is_decoded_once(monkeypatch):
+    decoded, decode = [], pictures._decode
+    monkeypatch.setattr(pictures, "_decode", lambda *args: decoded.append(1) or decode(*args))
+    pictures.Decoder(True, opacity=pictures.P.ON_WHITE)(encoded(".png"))
+    assert decoded == [1]
+
+
 @pytest.mark.parametrize("decode", [pictures.decode, pictures.AS_CAFFE.labels])
 @pytest.mark.parametrize("name", FALSE)
 def test_false_files_are_refused(monkeypatch, name, decode):

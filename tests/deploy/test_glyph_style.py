@@ -91,3 +91,10 @@ def test_dirt_and_grain_are_not_ink(seed):
     )
     actual = glyph_style.center_glyph(image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20))
     assert np.abs(actual.astype(int) - clean).mean() < 6
+
+
+def test_the_median_is_that_of_numpy(seed):
+    rng = np.random.default_rng(seed)
+    for count in (1, 2, 5, 332, 333):
+        values = rng.integers(0, 256, count).astype(np.uint8)
+        assert glyph_style._median(values) == np.median(values)
