@@ -41,6 +41,11 @@ class Confinement:
     roots: tuple[str, ...]
     own: tuple[str, ...]
 
+    @classmethod
+    def of(cls, roots: tuple[Path, ...], own: tuple[Path, ...] = ()) -> "Confinement":
+        """roots, own: without this package, which is always one."""
+        return cls(tuple(map(str, roots)), tuple(map(str, (*OWN, *own))))
+
     def located(self, path: StrPath, follow: bool) -> tuple[str, str] | None:
         """(root, path from there), links resolved, a link in the place of the last name only if ``follow``; None for a
         file of this program. Errors: Outside; OSError."""
@@ -105,20 +110,16 @@ _of_process: Confinement | None = None
 _of_request: ContextVar[Confinement | None] = ContextVar("confinement", default=None)
 
 
-def _confinement(roots: tuple[Path, ...], own: tuple[Path, ...]) -> Confinement:
-    return Confinement(tuple(map(str, roots)), tuple(map(str, (*OWN, *own))))
-
-
-def confine(roots: tuple[Path, ...], own: tuple[Path, ...] = ()) -> None:
-    """Confines this process, with all its threads, from now on. roots, own: as of ``Confinement``."""
+def confine(held: Confinement) -> None:
+    """Confines this process, with all its threads, from now on."""
     global _of_process
-    _of_process = _confinement(roots, own)
+    _of_process = held
 
 
 @contextmanager
-def confined(roots: tuple[Path, ...], own: tuple[Path, ...] = ()) -> Iterator[None]:
+def confined(held: Confinement) -> Iterator[None]:
     """Confines what this thread, or this task, does within it."""
-    token = _of_request.set(_confinement(roots, own))
+    token = _of_request.set(held)
     try:
         yield
     finally:

@@ -27,7 +27,7 @@ def root(tmp_path):
     (tmp_path / "outside").mkdir()
     for folder in ("root", "root/in", "root/in/deep", "outside"):
         (tmp_path / folder / "file").write_text(folder)
-    with roots.confined((tmp_path / "root",)):
+    with roots.confined(roots.Confinement.of((tmp_path / "root",))):
         yield tmp_path / "root"
 
 
@@ -128,7 +128,7 @@ def test_names_that_lead_nowhere_are_errors_of_the_system(root):
 def test_files_of_this_program_are_read_by_their_own_names(root):
     own = root.parent / "outside"
     (root / "link").symlink_to(own)
-    with roots.confined((root,), (own,)):
+    with roots.confined(roots.Confinement.of((root,), (own,))):
         assert inputs.read(own / "file") == b"outside"
         assert inputs.read(Path(roots.__file__))
         with pytest.raises(roots.Outside):
@@ -144,7 +144,7 @@ def test_threads_are_confined_where_the_process_is(root, monkeypatch):
     thread.join()
     assert results == [b"outside"]
     monkeypatch.setattr(roots, "_of_process", None)
-    roots.confine((root,))
+    roots.confine(roots.Confinement.of((root,)))
     errors = []
 
     def read():

@@ -99,14 +99,19 @@ class Bounds:
             if file == ".." or os.path.islink(base / name):
                 self.resolve(name, base)
 
+    def confinement(self) -> root_folders.Confinement | None:
+        """Of what opens and creates files below the roots alone."""
+        return None if self.roots is None else root_folders.Confinement.of(self.roots, _own())
+
     def confined(self) -> AbstractContextManager[None]:
         """Within it this thread opens and creates files below the roots alone."""
-        return root_folders.confined(self.roots, _own()) if self.roots is not None else nullcontext()
+        held = self.confinement()
+        return root_folders.confined(held) if held else nullcontext()
 
     def confine(self) -> None:
         """From now on this process opens and creates files below the roots alone."""
-        if self.roots is not None:
-            root_folders.confine(self.roots, _own())
+        if held := self.confinement():
+            root_folders.confine(held)
 
     @property
     def unlimited(self) -> bool:

@@ -1,11 +1,12 @@
 """Answers: pages from templates, the same values as JSON, errors, and the routes that make them."""
 
 import functools
+import inspect
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import jinja2
@@ -124,13 +125,17 @@ def routes(path: str, handler: Callable[[Request], Response]) -> list[Route]:
     return [Route(path, handler, methods=["GET"]), Route(f"{path}.json", handler, methods=["GET"])]
 
 
-def action(path: str, handler: Callable[[Request, Fields], Response]) -> Route:
+def action(path: str, handler: Callable[[Request, Fields], Response | Awaitable[Response]]) -> Route:
     """The route of a form: the handler receives the request and the fields of its form or of its JSON object, and runs
-    in a thread. Errors: 400 for a body that cannot be read."""
+    in a thread unless it is asynchronous. Errors: 400 for a body that cannot be read."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            return await run_in_threadpool(handler, request, await _fields(request))
+            fields = await _fields(request)
+            if inspect.iscoroutinefunction(handler):
+                return await handler(request, fields)
+            answer = await run_in_threadpool(handler, request, fields)
+            return cast(Response, answer)
         finally:
             await request.close()  # and its files
 

@@ -8,14 +8,16 @@ import re
 import secrets
 import socket
 import time
+from contextlib import nullcontext
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .. import roots
 from .assets import plotly_style
 from .config import ServeConfig, ip_address, is_loopback
 
@@ -54,9 +56,11 @@ class Security:
 
     def __init__(self, app: ASGIApp, config: ServeConfig):
         self._app, self._config = app, config
-        self._hosts = allowed_hosts(config)
+        self._hosts, self._by_address = allowed_hosts(config), not is_loopback(config.host)
         style = f"style-src 'self' {plotly_style()}".rstrip()
-        self._headers = {**HEADERS, "Content-Security-Policy": POLICY.replace("style-src 'self'", style)}
+        headers = {**HEADERS, "Content-Security-Policy": POLICY.replace("style-src 'self'", style)}
+        self._headers = Headers(headers | {"Cache-Control": "no-store"}).raw
+        self._confinement = config.bounds.confinement()
         self._cookie = f"caffelite_{config.port}"
         self._key = secrets.token_bytes(32)  # not made from the token: a cookie is no way to try one
         self._answered: dict[str, float] = {}  # by address: when the last answer to a wrong token goes out
@@ -71,10 +75,9 @@ class Security:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
+                names = {name for name, _ in message["headers"]}
+                added = [header for header in self._headers if header[0] not in names]
+                message["headers"] = [*message["headers"], *added]
             await send(message)
 
         headers = Headers(scope=scope)
@@ -89,7 +92,7 @@ class Security:
         if entrance:
             await entrance(scope, receive, send_with_headers)
             return
-        with self._config.bounds.confined():
+        with roots.confined(self._confinement) if self._confinement else nullcontext():
             await self._app(scope, limited, send_with_headers)
 
     def _check_host(self, headers: Headers) -> None:
@@ -97,7 +100,7 @@ class Security:
         hosts = headers.getlist("host")
         match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         # No name server can point an IP address elsewhere.
-        by_address = match and not is_loopback(self._config.host) and ip_address(match[1])
+        by_address = match and self._by_address and ip_address(match[1])
         if not match or not (match[1].lower() in self._hosts or by_address):
             raise Refused(400, "this server does not answer to this Host; allow a name with -allow_host")
 
@@ -186,8 +189,10 @@ class Security:
 
         async def limited() -> Message:
             nonlocal received, complete
+            if complete:
+                return await receive()
             try:
-                async with asyncio.timeout_at(None if complete else deadline):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(408, "the request takes too long") from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import logging
 import socket
 from collections.abc import Callable
@@ -59,6 +60,8 @@ def run(
             config.host,
         )
     ready(address)
+    gc.collect()
+    gc.freeze()  # what has been made so far lives as long as the server
     uvicorn.Server(options).run(sockets=[listener])
 
 
@@ -82,6 +85,37 @@ WRITING = 60.0  # seconds for which a client may take nothing of an answer
 CONNECTIONS = 500  # at the same time; more are answered with 503
 
 
+LEAST = 1 << 16  # bytes that are sent at once, whatever may follow
+
+
+class _Joined:
+    """A transport that sends what is written in one turn of the loop at once: the headers of an answer and its body
+    take one call of the system, and wake the client once."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop):
+        self._transport, self._loop, self._waiting, self._length = transport, loop, list[bytes](), 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+        self._length += len(data)
+        if self._length >= LEAST:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        data, self._waiting, self._length = self._waiting, [], 0
+        if data:
+            self._transport.write(b"".join(data))
+
+
 class HttpProtocol(H11Protocol):
     """HTTP/1.1 with limits of time. Those of the body are in `security`."""
 
@@ -89,7 +123,7 @@ class HttpProtocol(H11Protocol):
     _writing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(_Joined(transport, self.loop))  # type: ignore[arg-type]
         self._headers = self.loop.call_later(HEADERS, transport.abort)
 
     def data_received(self, data: bytes) -> None:

@@ -27,7 +27,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     shutil.copytree(folder, tmp_path / "copy")
     (tmp_path / "outside").mkdir()
-    monkeypatch.setattr(roots, "_of_process", roots._confinement((folder,), ()))
+    monkeypatch.setattr(roots, "_of_process", roots.Confinement.of((folder,)))
     return folder
 
 

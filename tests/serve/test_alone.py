@@ -1,10 +1,12 @@
 """One model over HTTP: answers as of classify, several pictures, batches, errors as JSON, token, counters, docs."""
 
+import asyncio
 import base64
 import re
 import socket
 import threading
 
+import httpx2
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -13,7 +15,7 @@ from caffelite.deploy.classify import Classifier
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt import read_net
 from caffelite.serve import server
-from caffelite.serve.alone import predictor as module
+from caffelite.serve.alone import app, predictor as module
 from caffelite.serve.alone.app import create_app
 from caffelite.serve.alone.predictor import Batches, Busy, Predictor, deploy_net
 from caffelite.serve.config import ServeConfig
@@ -149,15 +151,17 @@ def test_docs_need_no_other_server(digits):
 
 
 class Slow:
-    """A predictor whose first pass waits; a picture of 0 fails."""
+    """A predictor whose first pass waits; a picture of 0 fails. seconds: of a pass, as it says."""
 
     batch = 4
 
-    def __init__(self) -> None:
-        self.begun, self.go, self.sizes = threading.Event(), threading.Event(), list[int]()
+    def __init__(self, seconds: float = 1.0) -> None:
+        self.begun, self.go, self.seconds = threading.Event(), threading.Event(), lambda count: seconds
+        self.sizes, self.threads = list[int](), set[threading.Thread]()
 
     def run(self, pictures):
         self.sizes.append(len(pictures))
+        self.threads.add(threading.current_thread())
         self.begun.set()
         self.go.wait(10)
         if 0 in pictures:
@@ -167,24 +171,95 @@ class Slow:
 
 def test_pictures_that_wait_go_together():
     slow = Slow()
-    with Batches(slow) as batches:
-        first = batches.submit([1])
-        assert slow.begun.wait(10)
-        rest = batches.submit([2, 0, 3, 4, 5, 6])
-        slow.go.set()
-        assert [future.result(10) for future in (*first, *rest[:1], *rest[2:])] == [10, 20, 30, 40, 50, 60]
-        with pytest.raises(CaffeliteError, match="a picture of 0"):
-            rest[1].result(10)
+
+    async def main():
+        with Batches(slow) as batches:
+            first = asyncio.create_task(batches.answers([1]))
+            while not slow.begun.is_set():
+                await asyncio.sleep(0.001)
+            rest = [asyncio.create_task(batches.answers(pictures)) for pictures in ([2, 0], [3], [4, 5, 6])]
+            await asyncio.sleep(0)
+            assert batches.waiting == 6
+            slow.go.set()
+            return await asyncio.gather(first, *rest)
+
+    first, (two, zero), *others = asyncio.run(main())
+    assert (first, two, others) == ([10], 20, [[30], [40, 50, 60]])
+    assert isinstance(zero, CaffeliteError)
     assert slow.sizes == [1, 4, 1, 1, 1, 1, 2]
+    assert threading.current_thread() not in slow.threads
+
+
+def test_a_quick_pass_needs_no_other_thread():
+    quick = Slow(seconds=module.QUICK)
+    quick.go.set()
+
+    async def main():
+        with Batches(quick) as batches:
+            return await asyncio.gather(*(batches.answers([i]) for i in range(1, 6)), batches.answers([]))
+
+    assert asyncio.run(main()) == [[10], [20], [30], [40], [50], []]
+    assert quick.sizes == [4, 1] and quick.threads == {threading.current_thread()}
+
+
+def test_pictures_of_a_client_that_left_are_left_out():
+    slow = Slow()
+
+    async def main():
+        with Batches(slow) as batches:
+            first, second = (asyncio.create_task(batches.answers([i])) for i in (1, 2))
+            await asyncio.sleep(0)
+            second.cancel()
+            slow.go.set()
+            assert await first == [10]
+
+    asyncio.run(main())
+    assert slow.sizes == [1]
+
+
+def test_an_answer_that_takes_too_long(digits, monkeypatch):
+    monkeypatch.setattr(app, "LONGEST", 0.05)
+    monkeypatch.setattr(digits, "seconds", lambda count: 1.0)
+    go = threading.Event()
+    monkeypatch.setattr(digits, "run", lambda pictures: go.wait(10))
+    with client_of(digits) as client:
+        answer = client.post("/v1/classify", json={"images": encoded(contents("digits", 1))})
+        assert client.get("/health").status_code == 200
+        go.set()
+    assert answer.status_code == 503 and answer.headers["retry-after"] == "10"
 
 
 def test_too_many_wait(digits, monkeypatch):
     monkeypatch.setattr(module, "WAITING", 2)
     with Batches(digits) as batches, pytest.raises(Busy):
-        batches.submit([1, 2, 3])
+        asyncio.run(batches.answers([1, 2, 3]))
     with client_of(digits) as client:
         answer = client.post("/v1/classify", json={"images": encoded(contents("digits", 3))})
     assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+
+
+def test_only_large_pictures_are_decoded_in_a_thread(digits, monkeypatch):
+    cv2, threads = pytest.importorskip("cv2"), []
+    decode = digits.decode
+    monkeypatch.setattr(digits, "decode", lambda content: threads.append(threading.get_ident()) or decode(content))
+    sizes = [(50, 50), (1000, 1000)]
+    pictures = [cv2.imencode(".png", np.zeros(size, np.uint8))[1].tobytes() for size in sizes]
+    pictures.append(cv2.imencode(".webp", np.zeros((50, 50), np.uint8))[1].tobytes())  # whose size no check sees
+    small, large, webp = pictures
+    assert not digits.are_large([small, small[:40]]) and not digits.are_large([small] * 104)
+    assert all(digits.are_large(contents) for contents in ([large], [small, webp], [b"none"], [small] * 105))
+
+    async def main():
+        transport = httpx2.ASGITransport(create_app(ServeConfig((trained.FOLDER,)), digits))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:5000") as client:
+            for picture in pictures:
+                transport.app.state.batches = batches
+                answer = await client.post("/v1/classify", files={"image": ("a.png", picture)})
+                assert answer.status_code == 200
+
+    with Batches(digits) as batches:
+        asyncio.run(main())
+    assert [thread == threading.get_ident() for thread in threads] == [True, False, False]
 
 
 def test_names_of_models(tmp_path):

@@ -1,13 +1,17 @@
 """The application of one model: POST /v1/OPERATION, /health, /metrics, /docs."""
 
+import asyncio
 import base64
 import binascii
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -24,6 +28,9 @@ from .predictor import Batches, Busy, Predictor
 
 MOST_PICTURES = 256  # of a request
 LONGEST = 60.0  # seconds for which a request waits
+LARGE = 1 << 16  # bytes of pictures
+
+T = TypeVar("T")
 
 
 def create_app(config: ServeConfig, predictor: Predictor) -> Starlette:
@@ -111,13 +118,13 @@ def _docs(request: Request) -> Response:
 def _answering(operation: str) -> Any:
     """The handler of /v1/``operation``."""
 
-    def answer(request: Request, fields: page.Fields) -> Response:
+    async def answer(request: Request, fields: page.Fields) -> Response:
         predictor: Predictor = request.app.state.predictor
         if operation != predictor.operation:
             raise HTTPException(404, f"this model answers POST /v1/{predictor.operation}")
         started = time.perf_counter()
         top, threshold = _number(fields, "top", 1, 1000), _number(fields, "threshold", 0, 1)
-        results = _results(request, _contents(fields), int(top or 0), threshold)
+        results = await _results(request, fields, int(top or 0), threshold)
         failed = sum("error" in result for result in results)
         for label, count in (("ok", len(results) - failed), ("error", failed)):
             if count:
@@ -131,30 +138,59 @@ def _answering(operation: str) -> Any:
     return answer
 
 
-def _results(request: Request, contents: list[bytes], top: int, threshold: float | None) -> list[dict[str, Any]]:
+async def _results(request: Request, fields: page.Fields, top: int, threshold: float | None) -> list[dict[str, Any]]:
     """The record of each picture, or its error."""
     predictor: Predictor = request.app.state.predictor
-    results: list[dict[str, Any]] = [{} for _ in contents]
-    pictures = {}
-    for i, content in enumerate(contents):
-        try:
-            pictures[i] = predictor.decode(content)
-        except CaffeliteError as error:
-            results[i] = {"error": str(error)}
+    large = _length(fields) > LARGE
+    contents = await _where_it_pays(large, _contents, fields)
+    large = large or predictor.are_large(contents)
+    decoded = await _where_it_pays(large, _decoded_pictures, predictor, contents)
+    pictures = [picture for picture in decoded if not isinstance(picture, CaffeliteError)]
     try:
-        futures = request.app.state.batches.submit([*pictures.values()])
+        async with asyncio.timeout(LONGEST):
+            answers = iter(await request.app.state.batches.answers(pictures))
     except Busy:
         raise HTTPException(503, "too many pictures wait", {"Retry-After": "1"}) from None
-    end = time.monotonic() + LONGEST
-    for (i, picture), future in zip(pictures.items(), futures, strict=True):
+    except TimeoutError:
+        raise HTTPException(503, "the answer takes too long", {"Retry-After": "10"}) from None
+    paired = [(p, p if isinstance(p, CaffeliteError) else next(answers)) for p in decoded]
+    return await _where_it_pays(predictor.draws, _records, predictor, paired, top, threshold)
+
+
+async def _where_it_pays(large: bool, function: Callable[..., T], *arguments: Any) -> T:
+    """Calls a function, of ``large`` work in another thread: meanwhile this one serves other requests."""
+    return await run_in_threadpool(function, *arguments) if large else function(*arguments)
+
+
+def _decoded_pictures(predictor: Predictor, contents: list[bytes]) -> list[np.ndarray | CaffeliteError]:
+    """The pixels of each picture, or its error."""
+    pictures: list[np.ndarray | CaffeliteError] = []
+    for content in contents:
         try:
-            answer = future.result(max(0.0, end - time.monotonic()))
-            results[i] = predictor.record(picture, answer, top, threshold)
+            pictures.append(predictor.decode(content))
         except CaffeliteError as error:
-            results[i] = {"error": str(error)}
-        except TimeoutError:
-            raise HTTPException(503, "the answer takes too long", {"Retry-After": "10"}) from None
-    return results
+            pictures.append(error)
+    return pictures
+
+
+def _records(predictor: Predictor, answers: list[tuple[Any, Any]], top: int, threshold: float | None) -> list[dict]:
+    """The record of each (picture, answer), or the error in place of an answer."""
+    records = []
+    for picture, answer in answers:
+        if isinstance(answer, CaffeliteError):
+            records.append({"error": str(answer)})
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            records.append(predictor.record(picture, answer, top, threshold))
+    return records
+
+
+def _length(fields: page.Fields) -> int:
+    """The bytes of all files and texts."""
+    values = [each for value in fields.values() for each in (value if isinstance(value, list) else [value])]
+    files = sum(one.size or 0 for one in values if isinstance(one, UploadFile))
+    return files + sum(len(one) for one in values if isinstance(one, str))
 
 
 def _contents(fields: page.Fields) -> list[bytes]:

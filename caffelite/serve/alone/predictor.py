@@ -1,16 +1,19 @@
-"""A model that answers for pictures, and the thread that runs it on those that wait, several at once."""
+"""A model that answers for pictures, and the passes over those that wait, several at once."""
 
+import asyncio
 import base64
-import queue
-import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ... import prototxt
+from ...data import image_headers
 from ...data.images import channels_last, encode_png
 from ...deploy.annotate import pixel_classes, ranked_shares
 from ...deploy.classify import Classifier, Prediction
@@ -24,7 +27,9 @@ from ..inference.deploy_weights import choose_weights, load_named_weights
 
 ANSWERS = 5  # of a classifier, where the request names no number
 WAITING = 1024  # pictures; more are refused until some are done
-STEP = 4  # between the batch sizes for which the net is laid out
+STEP = 2  # between the batch sizes for which the net is laid out
+MOST_QUICK = 1 << 18  # pixels of pictures that are decoded quickly
+QUICK = 0.005  # seconds of a pass
 
 
 class Busy(Exception):
@@ -65,6 +70,22 @@ class Predictor:
         self.operation = {Reader: "read", Detector: "detect"}.get(kind, "segment" if pixels else "classify")
         self.name, self.labels, self.shape = document.message.name or path.stem, first.labels, first.preparation.shape
         self.batch, self._first = max(self._nets), first
+        self.draws = self.operation == "segment"  # a picture for each picture
+        self._seconds = {size: self._measured(size) for size in self._nets}
+
+    @staticmethod
+    def are_large(contents: Sequence[bytes]) -> bool:
+        """Whether to decode the files of pictures takes long, or may take long."""
+        total = 0
+        for content in contents:
+            try:
+                pixels = image_headers.check(content)
+            except ValueError:  # which `decode` says
+                continue
+            if not pixels:
+                return True
+            total += pixels
+        return total > MOST_QUICK
 
     def decode(self, content: bytes) -> np.ndarray:
         """The pixels of a picture's file. Errors: it cannot be read."""
@@ -73,9 +94,28 @@ class Predictor:
         except ValueError as error:
             raise CaffeliteError(str(error)) from None
 
+    def _measured(self, count: int) -> float:
+        """The seconds of a pass of ``count`` pictures of the size that the net takes."""
+        channels, *size = self.shape
+        pictures = [np.zeros((*size, channels) if channels > 1 else size, np.uint8)] * count
+        seconds = []
+        for _ in range(3):
+            begun = time.perf_counter()
+            self.run(pictures)
+            seconds.append(time.perf_counter() - begun)
+        return min(seconds)
+
+    def seconds(self, count: int) -> float:
+        """Of a pass of ``count`` pictures, about."""
+        return self._seconds[self._size(count)]
+
+    def _size(self, count: int) -> int:
+        """Of the net for so many pictures."""
+        return min(size for size in self._nets if size >= count)
+
     def run(self, pictures: Sequence[np.ndarray]) -> list[Any]:
         """What the net says of each picture: at most ``batch`` of them, in one pass."""
-        net = next(net for size, net in sorted(self._nets.items()) if size >= len(pictures))
+        net = self._nets[self._size(len(pictures))]
         if self.operation == "read":
             return list(net.readings(pictures))
         return list(net.detections(pictures) if self.operation == "detect" else net.predictions(pictures))
@@ -105,55 +145,85 @@ class Predictor:
         return {"answers": answers, "mask": mask.decode()}
 
 
-class Batches:
-    """A thread that runs a predictor on the pictures that wait: all at once, up to its batch. A context manager."""
+@dataclass
+class _Request:
+    """answers: of its pictures, or the errors of those that failed; left: how many of them are to come."""
 
-    def __init__(self, predictor: Predictor, sizes: Any = None):
+    future: asyncio.Future
+    answers: list[Any]
+    left: int
+
+
+class Batches:
+    """Runs a predictor on the pictures that wait: all at once, up to its batch. A context manager; all else is called
+    by the event loop's thread.
+
+    Quick passes run in that thread: to hand them to another one and back would take as long. sizes(count): called for
+    each pass.
+    """
+
+    def __init__(self, predictor: Predictor, sizes: Callable[[int], None] | None = None):
         self._predictor, self._observe = predictor, sizes or (lambda count: None)
-        self._waiting: queue.SimpleQueue = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="inference", daemon=True)
+        self._waiting: deque[tuple[np.ndarray, _Request, int]] = deque()
+        self._runs = False
+        self._thread = ThreadPoolExecutor(1, "inference")
 
     def __enter__(self) -> "Batches":
-        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._waiting.put(None)
-        self._thread.join()
+        self._thread.shutdown()
 
     @property
     def waiting(self) -> int:
-        return self._waiting.qsize()
+        return len(self._waiting)
 
-    def submit(self, pictures: Sequence[np.ndarray]) -> list[Future]:
-        """The answers to come. Errors: Busy."""
-        if self.waiting + len(pictures) > WAITING:
+    async def answers(self, pictures: Sequence[np.ndarray]) -> list[Any]:
+        """What the net says of each picture, or its error. Errors: Busy."""
+        if len(self._waiting) + len(pictures) > WAITING:
             raise Busy
-        futures: list[Future] = [Future() for _ in pictures]
-        for pair in zip(pictures, futures, strict=True):
-            self._waiting.put(pair)
-        return futures
+        if not pictures:
+            return []
+        loop = asyncio.get_running_loop()
+        request = _Request(loop.create_future(), [None] * len(pictures), len(pictures))
+        self._waiting.extend((picture, request, i) for i, picture in enumerate(pictures))
+        if not self._runs:
+            self._runs = True
+            loop.call_soon(self._start, loop)  # after the other requests that have just come
+        return await request.future
 
-    def _work(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            batch = [first]
-            while len(batch) < self._predictor.batch and not self._waiting.empty():
-                if (one := self._waiting.get()) is None:
-                    self._answer(batch)
-                    return
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch: list[tuple[Any, _Request, int]] = []
+        while self._waiting and len(batch) < self._predictor.batch:
+            one = self._waiting.popleft()
+            if not one[1].future.done():  # its client still waits
                 batch.append(one)
-            self._answer(batch)
-
-    def _answer(self, batch: list[tuple[np.ndarray, Future]]) -> None:
-        self._observe(len(batch))
-        try:
-            answers = self._predictor.run([picture for picture, _ in batch])
-        except Exception as error:
-            if len(batch) == 1:
-                batch[0][1].set_exception(error)
-                return
-            for one in batch:  # the others do not suffer from one picture
-                self._answer([one])
+        if not batch:
+            self._runs = False
             return
-        for (_, future), answer in zip(batch, answers, strict=True):
-            future.set_result(answer)
+        pictures = [picture for picture, _, _ in batch]
+        if self._predictor.seconds(len(pictures)) <= QUICK:
+            self._end(loop, batch, self._run(pictures))
+            return
+        pass_ = self._thread.submit(self._run, pictures)
+        pass_.add_done_callback(lambda done: loop.call_soon_threadsafe(self._end, loop, batch, done.result()))
+
+    def _end(self, loop: asyncio.AbstractEventLoop, batch: list[tuple[Any, _Request, int]], answers: list[Any]) -> None:
+        for (_, request, i), answer in zip(batch, answers, strict=True):
+            request.answers[i] = answer
+            request.left -= 1
+            if not request.left and not request.future.done():
+                request.future.set_result(request.answers)
+        if self._waiting:
+            loop.call_soon(self._start, loop)
+        else:
+            self._runs = False
+
+    def _run(self, pictures: list[np.ndarray]) -> list[Any]:
+        self._observe(len(pictures))
+        try:
+            return self._predictor.run(pictures)
+        except Exception as error:
+            if len(pictures) == 1:
+                return [error]
+            return [answer for picture in pictures for answer in self._run([picture])]  # one picture fails alone

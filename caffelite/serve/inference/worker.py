@@ -273,7 +273,8 @@ def serve(connection: Connection) -> None:
             if content["op"] == "open":
                 _limit_memory(content["memory"])
                 if content["roots"] is not None:
-                    roots.confine(tuple(map(Path, content["roots"])), (cache_folder(),))
+                    held = roots.Confinement.of(tuple(map(Path, content["roots"])), (cache_folder(),))
+                    roots.confine(held)
                 if content["python"]:
                     user_modules.permit()
                     load_permitted()
