@@ -8,6 +8,7 @@ above 1, caffelite is faster. Without a caffemodel the weights are random. Needs
 
 Examples:
   python tools/bench_inference.py models/squeezenet/deploy.prototxt
+  python tools/bench_inference.py models/mobilenet/deploy.prototxt --isa avx2 --sides caffelite,openvino
   python tools/bench_inference.py det1.prototxt det1.caffemodel det2.prototxt det2.caffemodel -threads 1,2 -batches 1,8
 """
 
@@ -26,6 +27,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import bench_isa
 
 if TYPE_CHECKING:
     import numpy as np
@@ -245,6 +248,8 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side (default 3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timed passes in a process (default 1)")
+    limited = "instructions that caffelite and OpenVINO use at most (the others have no such limit; default: all)"
+    parser.add_argument("--isa", choices=tuple(bench_isa.LIMITS), help=limited)
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     for name in ("--side", "--inputs", "--outputs", "--save"):
         parser.add_argument(name, help=argparse.SUPPRESS)
@@ -258,6 +263,7 @@ def main() -> None:
     args.sides = args.sides.split(",")
     if unknown := set(args.sides) - set(SIDES):
         parser.error(f"--sides: expected some of {', '.join(SIDES)}; found {', '.join(sorted(unknown))}")
+    os.environ.update(bench_isa.environment(args.isa))
     tabulate(args)
 
 
