@@ -21,7 +21,7 @@ from caffelite.onnx_import import convert
 
 BATCH, ITERATIONS, MOMENTUM = 4, 10, 0.9
 RATES, AGREE = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 1e-4
-SIDES = {"inception_v3": 96, "alexnet": 224, "vit_b_32": 224, "timm/vit_tiny_patch16_224": 224}
+SIDES = {"inception_v3": 96, "alexnet": 224, "vgg11": 224, "vit_b_32": 224, "timm/vit_tiny_patch16_224": 224}
 SIDE = 64  # of the others: no net needs more, and ten iterations are done in seconds
 
 

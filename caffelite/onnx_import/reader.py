@@ -21,6 +21,9 @@ from ..export.writer import import_onnx
 OPSETS = range(7, 27)
 DOMAINS = ("", "ai.onnx")
 MOST_OPERATORS = 100_000
+# Of ai.onnx.ml, which scikit-learn's nets have before and behind them
+PREPARERS = ("Scaler", "Normalizer", "Imputer", "OneHotEncoder", "FeatureVectorizer", "DictVectorizer", "Binarizer")
+LABELERS = ("ZipMap", "ArrayFeatureExtractor", "LabelEncoder")
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError)
 
 
@@ -132,12 +135,23 @@ def _check(onnx: Any, proto: Any) -> None:
     if len(proto.graph.node) > MOST_OPERATORS:
         raise ValueError(f"{len(proto.graph.node)} operators")
     if len(proto.functions) or any(node.domain not in DOMAINS for node in proto.graph.node):
-        named = next((n for n in proto.graph.node if n.domain not in DOMAINS), None)
-        what = f'operator {named.op_type} of the domain "{named.domain}"' if named else "functions"
-        raise CaffeliteError(
-            f"the net has {what}", remedy="export it with the standard operators alone, without extensions"
-        )
+        raise _of_another_domain(proto.graph)
     onnx.checker.check_model(proto)
+
+
+def _of_another_domain(graph: Any) -> CaffeliteError:
+    """The error for operators that are no standard ones, with what can be done about the first one."""
+    named = next((node for node in graph.node if node.domain not in DOMAINS), None)
+    what, remedy = "functions", "export it with the standard operators alone, without extensions"
+    if named:
+        what = f'the operator {named.op_type} "{named.name or named.output[0]}" of the domain "{named.domain}"'
+    if named and named.domain == "ai.onnx.ml":
+        remedy = "keep such a model in onnxruntime: layers are those of neural nets"
+        if named.op_type in LABELERS:
+            remedy = "it makes labels of scores: keep the scores alone, by onnx.utils.extract_model"
+        elif named.op_type in PREPARERS:
+            remedy = "it prepares the inputs: export the net without it, and do the same with the data"
+    return CaffeliteError(f"the net has {what}", remedy=remedy)
 
 
 def _model(onnx: Any, proto: Any, path: Path) -> Model:

@@ -107,7 +107,7 @@ def test_extensions_and_old_and_huge_nets(tmp_path):
     made = nets.model(*CONV)
     made.graph.node[0].domain = "com.microsoft"
     (tmp_path / "a.onnx").write_bytes(made.SerializeToString())
-    refused(tmp_path / "a.onnx", 'Conv of the domain "com.microsoft"')
+    refused(tmp_path / "a.onnx", 'Conv "/y/Conv" of the domain "com.microsoft"')
     made = nets.model(*CONV)
     made.opset_import[0].version = 4
     (tmp_path / "a.onnx").write_bytes(made.SerializeToString())
@@ -148,3 +148,18 @@ def test_given_inputs_are_compared(tmp_path):
         convert(path, {}, {"z": given["x"]})
     with pytest.raises(CaffeliteError, match="-inputs"):
         convert(path, {}, {"x": given["x"][:, :2]})
+
+
+@pytest.mark.parametrize(
+    "kind, remedy",
+    [
+        ("ZipMap", "keep the scores alone, by onnx.utils.extract_model"),
+        ("Scaler", "export the net without it"),
+        ("TreeEnsembleClassifier", "keep such a model in onnxruntime"),
+    ],
+)
+def test_operators_of_classic_machine_learning(tmp_path, kind, remedy):
+    made = nets.model([node("Softmax", "x", to="s"), node("Identity", "s")], {}, (None, 3))
+    made.graph.node[1].op_type, made.graph.node[1].domain = kind, "ai.onnx.ml"
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    refused(tmp_path / "net.onnx", f'{kind} "/y/Identity" of the domain "ai.onnx.ml".*{remedy}')
