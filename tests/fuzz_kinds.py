@@ -243,6 +243,29 @@ def _onnx() -> None:
     write_onnx(Path("net.onnx"), nodes, {**constants, "s": s, "v": s, "shape": np.array([0, -1])}, (None, 3, 9, 9))
 
 
+def _onnx_attention() -> None:
+    """Attention with a mask, choices by constants and by comparisons, norms of rows, steps with a first state."""
+    nodes = [
+        node("Greater", "x", "limit", to="c"),
+        node("And", "c", "mask", to="d"),
+        node("Where", "d", "x", "low", to="w"),
+        node("Softmax", "w", axis=-1, to="p"),
+        node("RMSNormalization", "p", "s", to="n"),
+        node("Attention", "n", "x", "x", "mask", is_causal=1, to="a"),
+        node("Cast", "d", cast=1, to="f"),
+        node("Add", "a", "f", to="g"),
+        node("ReduceMean", "g", "axis", to="t", keepdims=0),
+        node("Transpose", "t", perm=[1, 0, 2], to="q"),
+        node("Slice", "q", "0", "1", to="h"),
+        node("RNN", "q", "r", "r", "", "", "h", hidden_size=6, to="z"),
+        node("Transpose", "z", perm=[2, 0, 1, 3], to="y"),
+    ]
+    mask = np.tri(6) > 0
+    constants = {"limit": np.float32(-1), "mask": mask, "low": np.float32(-np.inf), "s": np.ones(6, np.float32)}
+    constants |= {"axis": np.array([1]), "0": np.array([0]), "1": np.array([1]), "r": np.eye(6, dtype=np.float32)[None]}
+    write_onnx(Path("net.onnx"), nodes, constants, (None, 2, 6, 6), 23)
+
+
 def _two_onnx() -> None:
     """The same, and a copy. Without onnxruntime, which does not survive a fork."""
     _onnx()
@@ -251,6 +274,9 @@ def _two_onnx() -> None:
 
 KINDS = {
     "onnx": Kind(_onnx, "net.onnx", mutants.onnx_net, lambda: convert(Path("net.onnx"), {}, None)),
+    "onnx of attention": Kind(
+        _onnx_attention, "net.onnx", mutants.onnx_net, lambda: convert(Path("net.onnx"), {}, None)
+    ),
     "compared onnx": Kind(
         _two_onnx, "net.onnx", mutants.onnx_net, lambda: compare("whole.onnx", "net.onnx", samples=2)
     ),

@@ -102,7 +102,7 @@ def test_commands_read_or_report_damaged_files():
 
 
 def test_every_kind_that_a_command_reads_is_damaged():
-    by_functions = {"datum", "hierarchy", "onnx", "compared onnx"}
+    by_functions = {"datum", "hierarchy", "onnx", "onnx of attention", "compared onnx"}
     assert set(KINDS) - set(fuzz_file_commands.COMMANDS) == by_functions
 
 
