@@ -118,6 +118,7 @@ def _serve_model(only: str, batch: int, make_config, run, token: str, options) -
 
     path = deploy_net(only)
     say(f"opening {path}", err=True)
+    os.environ.setdefault("CAFFELITE_AWAKE", "0")  # passes come with pauses in which the clients want the cores
     limits = Limits(form=MOST_BODY, upload=MOST_BODY, files=1000)
     config = make_config((path.resolve().parent,), token=token, limits=limits, **options)
     predictor = Predictor(path, batch, None if config.gpus in ("all", "none") else config.gpus)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 import re
 import socket
 import threading
@@ -9,11 +10,14 @@ import threading
 import httpx2
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from caffelite.cli.serve import serve
 from caffelite.deploy.classify import Classifier
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt import read_net
+from caffelite.runs.limits import Bounds
 from caffelite.serve import server
 from caffelite.serve.alone import app, predictor as module
 from caffelite.serve.alone.app import create_app
@@ -260,6 +264,19 @@ def test_only_large_pictures_are_decoded_in_a_thread(digits, monkeypatch):
     with Batches(digits) as batches:
         asyncio.run(main())
     assert [thread == threading.get_ident() for thread in threads] == [True, False, False]
+
+
+@pytest.mark.parametrize("own", [None, "1"])
+def test_cores_sleep_between_requests(monkeypatch, own):
+    monkeypatch.setenv("CAFFELITE_AWAKE", own or "")
+    if own is None:
+        monkeypatch.delenv("CAFFELITE_AWAKE")
+    seen, served = [], []
+    monkeypatch.setattr(module.Predictor, "__init__", lambda *_: seen.append(os.environ["CAFFELITE_AWAKE"]))
+    monkeypatch.setattr(server, "run", lambda config, *_: served.append(config.roots))
+    monkeypatch.setattr(Bounds, "confine", lambda _: None)
+    assert CliRunner().invoke(serve, ["--only", "digits"]).exit_code == 0
+    assert seen == [own or "0"] and served == [(trained.find("digits").folder.resolve(),)]
 
 
 def test_names_of_models(tmp_path):
