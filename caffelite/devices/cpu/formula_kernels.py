@@ -20,7 +20,7 @@ from .onednn import Library
 from .registry import implements
 
 SUMMED = 4  # arrays that a kernel adds up at once
-JOINED = 1024  # numbers of the rows that are taken as one
+JOINED, JOINED_SUMMED = 1024, 256  # numbers of the rows that are taken as one, and of those that are summed
 CHUNKS = 64  # of a sum: fixed, so that results do not depend on the number of threads
 
 
@@ -168,10 +168,10 @@ def channel_sums(device: FormulaKernels, op: formula_ops.ChannelSums) -> Kernel:
     kernels = functools.cache(lambda over: device.compiled.column_sums_kernel(*how, over))
     kernels(None)  # written now, not in the first iteration
     values = tuple(device.dtype.type(value) for value in constants.values())
-    joined = _joined_rows(n, c)
+    joined = _joined_rows(n, c, JOINED_SUMMED)
     rows, width = n // joined, c * joined
     count, shapes = len(formulas_), _channel_shapes(whole, channels, rows, width)
-    size, wide, sums = (_chunks(rows), count, width), np.empty((count, width)), np.empty((count, c))
+    size = _chunks(rows), count, width
 
     def run(*operands):
         outs, targets = operands[-2 if with_values else -1], operands[-1:] * with_values
@@ -185,10 +185,9 @@ def channel_sums(device: FormulaKernels, op: formula_ops.ChannelSums) -> Kernel:
         partial, rough = _partial_sums(device, size)
         stored = [target.reshape(rows, width) for target in targets]
         kernels(over)(*stored, partial, rough, rows, *arrays.values(), *values)
-        partial.sum(0, out=wide)
-        wide.reshape(count, joined, c).sum(1, out=sums)
-        for out, total in zip(outs, sums, strict=True):
-            out.reshape(c)[...] = scale * total
+        channels_last.join_sums(partial, c)
+        for out, total in zip(outs, partial[0, :, :c], strict=True):
+            np.multiply(total, scale, out=out.reshape(c), casting="same_kind")
 
     return _repeating(device, run, whole.arrays, channels, joined, c)
 
@@ -296,14 +295,12 @@ def moments(device: FormulaKernels, n: int, c: int, p: int) -> Kernel:
     """``run(x, mean, variance)``: the moments of each channel of x (N, C, P); x may be of bfloat16 where P = 1."""
     if p > 1:
         return _two_passes(device, n, c, p)
-    joined = _joined_rows(n, c)
+    joined = _joined_rows(n, c, JOINED_SUMMED)
     first, size = device.zeros(joined * c), (_chunks(n // joined), 2, joined * c)
 
     def run(x, mean, variance):
         partial, rough = _partial_sums(device, size)
-        channels_last.set_first(x.reshape(n, c), first)
-        channels_last.moments(x.reshape(-1, joined * c), first, partial, rough)
-        channels_last.join_moments(first, n, partial, mean, variance)
+        channels_last.moments(x.reshape(-1, joined * c), first, partial, rough, mean, variance)
 
     return run
 
@@ -370,10 +367,10 @@ def _rule(
     return values
 
 
-def _joined_rows(rows: int, c: int) -> int:
+def _joined_rows(rows: int, c: int, most: int = JOINED) -> int:
     """How many rows of C numbers a kernel takes as one: short loops cost more than their numbers."""
     count = 1
-    while 2 * count * c <= JOINED and rows % (2 * count) == 0 and rows // (2 * count) >= CHUNKS:
+    while 2 * count * c <= most and rows % (2 * count) == 0 and rows // (2 * count) >= CHUNKS:
         count *= 2
     return count
 

@@ -212,6 +212,7 @@ _COLUMN_SUMS = _Loop(
             for j__ in range(hi__):
                 {joins}
 """,
+    distinct=True,
 )
 
 _UPDATE = _Loop(

@@ -216,23 +216,11 @@ def sum_columns(first, last, a, b, c, d, count, start, part):
 
 
 ROWS = 64  # rows that are added up in float32 before their sum joins that in float64
+WIDE = 256  # columns whose partial sums a task joins
 
 
-@kernel
-def _add_moments(x0, x1, x2, x3, first, a, b):
-    """a (C) += Σ (x - first), b += Σ (x - first)² over four rows, one after the other."""
-    for c in range(first.size):
-        v0, v1 = as_number(x0[c]) - first[c], as_number(x1[c]) - first[c]
-        v2, v3 = as_number(x2[c]) - first[c], as_number(x3[c]) - first[c]
-        # From left to right, as the loop over single rows adds: the sum does not depend on where fours begin.
-        a[c] = a[c] + v0 + v1 + v2 + v3
-        b[c] = b[c] + v0 * v0 + v1 * v1 + v2 * v2 + v3 * v3
-
-
-@loop("partial.shape[0]")
-def moments(begin, end, x, first, partial, rough):
-    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (chunks, 2, C), float64: moments in one
-    pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
+@body(distinct=True)
+def _add_moments(begin, end, x, first, partial, rough):
     rows = x.shape[0]
     for t in range(begin, end):
         total, squares, a, b = partial[t, 0], partial[t, 1], rough[t, 0], rough[t, 1]
@@ -245,7 +233,14 @@ def moments(begin, end, x, first, partial, rough):
             stop = min(start + ROWS, last)
             single = stop - (stop - start) % 4
             for r in range(start, single, 4):
-                _add_moments(x[r], x[r + 1], x[r + 2], x[r + 3], first, a, b)
+                x0, x1, x2, x3 = x[r], x[r + 1], x[r + 2], x[r + 3]
+                for c in range(first.size):
+                    v0, v1 = as_number(x0[c]) - first[c], as_number(x1[c]) - first[c]
+                    v2, v3 = as_number(x2[c]) - first[c], as_number(x3[c]) - first[c]
+                    # From left to right, as the loop over single rows adds: the sum does not depend on where fours
+                    # begin.
+                    a[c] = a[c] + v0 + v1 + v2 + v3
+                    b[c] = b[c] + v0 * v0 + v1 * v1 + v2 * v2 + v3 * v3
             for r in range(single, stop):
                 row = x[r]
                 for c in range(first.size):
@@ -257,26 +252,44 @@ def moments(begin, end, x, first, partial, rough):
                 squares[c] += b[c]
 
 
-@kernel
-def set_first(x, first):
-    """first (k·C) = the first row of x (R, C), k times."""
-    for i in range(first.size):
-        first[i] = as_number(x[0, i % x.shape[1]])
+@body
+def _add_chunks(begin, end, partial):
+    width = partial.shape[2]
+    pieces = -(-width // WIDE)
+    for k in range(begin, end):
+        i, lo = k // pieces, k % pieces * WIDE
+        hi = min(width, lo + WIDE)
+        for t in range(1, partial.shape[0]):
+            _add(partial[0, i, lo:hi], partial[t, i, lo:hi])
 
 
 @kernel
-def join_moments(first, rows, partial, mean, variance):
-    """mean and variance (C) of ``rows`` rows from the sums of ``moments``, in which a channel has k columns."""
-    channels = mean.size
+def join_sums(partial, channels):
+    """The first row of each partial[0] (F, k·C) = the sums of ``channels`` = C channels over partial (chunks, F,
+    k·C)."""
     sums = partial[0]
-    for t in range(1, partial.shape[0]):
-        for i in range(2):
-            _add(sums[i], partial[t, i])
-    for i in range(2):
+    if partial.shape[0] > 1:
+        launch(_add_chunks, sums.shape[0] * -(-sums.shape[1] // WIDE), (partial,))
+    for i in range(sums.shape[0]):
         for k in range(channels, sums.shape[1], channels):
             _add(sums[i, :channels], sums[i, k : k + channels])
+
+
+@kernel
+def moments(x, first, partial, rough, mean, variance):
+    """mean and variance (C) of rows, each k of which are a row of x (R, k·C).
+
+    They are sums of x - a and of (x - a)², a the first row: one pass, without loss where a is near to the mean.
+    Workspace: first (k·C), partial (chunks, 2, k·C) of float64, and rough like partial, of the numbers' type.
+    """
+    channels = mean.size
+    rows = x.size // channels
+    for i in range(first.size):
+        first[i] = as_number(x[0, i % channels])
+    launch(_add_moments, partial.shape[0], (x, first, partial, rough))
+    join_sums(partial, channels)
     for c in range(channels):
-        total, squares = sums[0, c] / rows, sums[1, c] / rows
+        total, squares = partial[0, 0, c] / rows, partial[0, 1, c] / rows
         mean[c] = first[c] + total
         # Of equal numbers rounding leaves less than 0, whose root would be NaN.
         variance[c] = max(squares - total * total, 0.0)
