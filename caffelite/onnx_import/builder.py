@@ -43,6 +43,7 @@ class Builder:
         self.net = pb.NetParameter(name=name)
         self.blobs: dict[str, list[np.ndarray]] = {}
         self.names: dict[str, str] = {}
+        self._weights = _weights(traced)
         self._taken: set[str] = set()
         self._label = ""
 
@@ -103,8 +104,7 @@ class Builder:
     def learned(self, op: Operator, index: int) -> bool:
         """Whether an input is a weight of the file, not a number of the program that wrote it; what normalizes the
         pixels of an input is none either."""
-        weights = {tensor.name for tensor in self.traced.model.proto.graph.initializer}
-        return op.inputs[index] in weights and not any(name in self.traced.inputs for name in op.inputs)
+        return op.inputs[index] in self._weights and not any(name in self.traced.inputs for name in op.inputs)
 
     def add(
         self,
@@ -157,6 +157,15 @@ class Builder:
 
     def _unique(self, name: str) -> str:
         return free_name(name, self._taken)
+
+
+def _weights(traced: Traced) -> set[str]:
+    """The weights of a file, also under another name, as equal ones share their numbers, and under another shape."""
+    weights = {tensor.name for tensor in traced.model.proto.graph.initializer}
+    for op in traced.operators:
+        if op.kind in ("Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose") and op.inputs[0] in weights:
+            weights.update(op.outputs)
+    return weights
 
 
 def _plain(name: str) -> str:

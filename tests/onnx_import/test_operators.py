@@ -418,6 +418,16 @@ def test_a_choice_along_the_first_axis_that_is_not_the_batch(tmp_path):
         convert(nets.write(tmp_path / "net.onnx", nodes, {"i": np.int64(0)}, shape), {}, None)
 
 
+@pytest.mark.parametrize("name", ["s", "named", "shaped"])
+def test_a_scale_of_equal_numbers_learns_too(tmp_path, name):
+    """PyTorch's exporter writes equal weights once, and Identity for the others; timm's scales have another shape."""
+    nodes = [node("Relu", "x", to="a"), node("Identity", "s", to="named"), node("Reshape", "s", "n", to="shaped")]
+    nodes.append(node("Mul", "a", name))
+    constants = {"s": weights(4, 1, 1), "n": integers(1, 4, 1, 1)}
+    made = convert(nets.write(tmp_path / "net.onnx", nodes, constants, (None, *IMAGE[1:])), {}, None)
+    assert made.deploy.layer[-1].type == "Scale" and not made.deploy.layer[-1].param
+
+
 def test_all_numbers_in_their_order(tmp_path):
     """As dynamo writes the strides of a mean over pixels."""
     nodes = [
