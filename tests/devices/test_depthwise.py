@@ -13,7 +13,8 @@ from caffelite.devices import Window, algorithms, ops
 from caffelite.devices.cpu.depthwise import DepthwiseConvolution
 from caffelite.devices.cpu.kernels import depthwise
 
-# (N, C, H, W), stride, pad: vectors and a rest, blocks and a rest, rows shorter than a block, borders of all kinds
+# (N, C, H, W), stride, pad: vectors and a rest, blocks and a rest, rows shorter than a block or of several whose pixels
+# are all in the image, borders of all kinds
 SHAPES = [
     ((2, 16, 7, 7), 1, (1, 1)),
     ((1, 3, 4, 2), 1, (1, 1)),
@@ -21,6 +22,8 @@ SHAPES = [
     ((2, 32, 14, 15), 2, (1, 1)),
     ((1, 20, 8, 5), 2, (0, 1)),
     ((3, 18, 3, 20), 2, (2, 0)),
+    ((2, 18, 4, 45), 1, (1, 1)),
+    ((1, 18, 5, 74), 2, (1, 1)),
     ((1, 2, 1, 1), 1, (1, 1)),
     ((1, 2, 1, 1), 2, (1, 1)),
 ]
