@@ -16,7 +16,7 @@ from ..choices import Choices
 from ..processor import features
 from . import ahead
 
-REVISION = 8  # of kernels and measurements: what was chosen with another one is measured again
+REVISION = 9  # of kernels and measurements: what was chosen with another one is measured again
 PASSES = 2  # over all algorithms, at least: another program that works for a moment disturbs one of them
 MOST_PASSES = 6  # while the times of one do not repeat
 ROUNDS = 2  # measurements of an algorithm in a pass; the shortest of all counts

@@ -7,70 +7,75 @@ of the window, in Caffe's order; in the gradient a row is a position, and the su
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ...algorithms import LANES
 from ...processor import has_registers
 from .parallel import body, launch, loop
 from .settings import kernel
+from .vectors import REAL, VECTOR, WORD, Vectors, broadcast, integer, splat
 
-LANES = 16 if has_registers() else 8  # numbers in a vector
+BYTES = 4 * LANES  # of a vector
 ROWS = 8 if has_registers() else 6  # of a tile: with more, the compiler keeps some sums in memory
 GROUP = 2 * LANES  # channels in a tile
 BLOCK = 256  # products summed before they join the total, as BLAS does it: longer sums round worse
+PIXELS = 64  # of an image that a gradient's tiles sum in turn, so that these stay in a first-level cache
+
+
+def _opaque(builder, value):
+    """The same word, of which LLVM knows nothing: it does not unroll a loop that counts by it. Two iterations at a time
+    would need more registers than there are."""
+    asm = ir.InlineAsm(ir.FunctionType(WORD, [WORD]), "", "=r,0")
+    return builder.call(asm, [value])
 
 
 def _tile(vectors: int):
     """``tile(x, rows, steps, w, stride, y, count, add)``: y (ROWS, GROUP) = [y +] Σ x[rows + steps] · w, all addresses.
-    stride: numbers from a row of w to the next."""
+    stride: numbers from a row of w to the next. count: of steps, at least 1."""
+    cells = [(r, v) for r in range(ROWS) for v in range(vectors)]
 
     @intrinsic
-    def tile(typingctx, x, rows, steps, w, stride, y, count, add):
-        def codegen(context, builder, signature, args):
-            x, rows, steps, w, stride, y, count, add = args
-            real, word = ir.FloatType(), ir.IntType(64)
-            vector = ir.VectorType(real, LANES)
-            blank = ir.Constant(vector, [0.0] * LANES)
+    def tile(_context, x, rows, steps, w, stride, y, count, add):
+        def codegen(context, builder, _signature, arguments):
+            x, rows, steps, w, stride, y, count, add = arguments
+            lanes, size = Vectors(builder, None), integer(4)
 
-            def at(base, index, kind):
-                return builder.gep(builder.inttoptr(base, kind.as_pointer()), [index])
+            def word(address):
+                return builder.load(builder.inttoptr(address, WORD.as_pointer()))
 
-            def vector_at(base, index):
-                return builder.bitcast(at(base, index, real), vector.as_pointer())
+            starts = [builder.add(x, builder.mul(word(builder.add(rows, integer(8 * r))), size)) for r in range(ROWS)]
+            last, row = builder.add(steps, builder.mul(count, integer(8))), builder.mul(stride, size)
+            before, function = builder.basic_block, builder.function
+            body, end = (function.append_basic_block(name) for name in ("body", "end"))
+            builder.branch(body)
+            builder.position_at_end(body)
 
-            def number(value):
-                return ir.Constant(word, value)
+            def variable(kind, start):
+                phi = builder.phi(kind)
+                phi.add_incoming(start, before)
+                return phi
 
-            fma = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{LANES}f32"
-            )
-            starts = [builder.load(at(rows, number(r), word)) for r in range(ROWS)]
-            sums = [cgutils.alloca_once_value(builder, blank) for _ in range(ROWS * vectors)]
-            with cgutils.for_range_slice(builder, number(0), count, number(1)) as (k, _):
-                step, row = builder.load(at(steps, k, word)), builder.mul(k, stride)
-                factors = [
-                    builder.load(vector_at(w, builder.add(row, number(LANES * v))), align=4) for v in range(vectors)
-                ]
-                for r in range(ROWS):
-                    value = builder.load(at(x, builder.add(starts[r], step), real))
-                    spread = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
-                    spread = builder.shuffle_vector(
-                        spread,
-                        ir.Constant(vector, ir.Undefined),
-                        ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES),
-                    )
-                    for v in range(vectors):
-                        total = sums[r * vectors + v]
-                        builder.store(builder.call(fma, [spread, factors[v], builder.load(total)]), total)
+            at_step, at_w = variable(WORD, steps), variable(WORD, w)
+            sums = {cell: variable(VECTOR, splat(VECTOR, 0.0)) for cell in cells}
+            factors = [lanes.load(builder.add(at_w, integer(BYTES * v))) for v in range(vectors)]
+            step, totals = builder.mul(word(at_step), size), {}
             for r in range(ROWS):
-                for v in range(vectors):
-                    target = vector_at(y, number(GROUP * r + LANES * v))
-                    before = builder.select(add, builder.load(target, align=4), blank)
-                    builder.store(builder.fadd(before, builder.load(sums[r * vectors + v])), target, align=4)
+                address = builder.inttoptr(builder.add(starts[r], step), REAL.as_pointer())
+                value = broadcast(builder, builder.load(address, align=4), VECTOR)
+                totals |= {(r, v): lanes.fma(value, factors[v], sums[r, v]) for v in range(vectors)}
+            next_step = _opaque(builder, builder.add(at_step, integer(8)))
+            moved = [(at_step, next_step), (at_w, builder.add(at_w, row))]
+            for phi, value in [*moved, *((sums[cell], totals[cell]) for cell in cells)]:
+                phi.add_incoming(value, body)
+            builder.cbranch(builder.icmp_unsigned("<", next_step, last), body, end)
+            builder.position_at_end(end)
+            for r, v in cells:
+                target = builder.add(y, integer(4 * GROUP * r + BYTES * v))
+                present = builder.select(add, lanes.load(target), splat(VECTOR, 0.0))
+                lanes.store(builder.fadd(present, totals[r, v]), target)
             return context.get_dummy_value()
 
-        whole = types.intp
-        return types.void(*[whole] * 7, types.boolean), codegen
+        return types.void(*[types.intp] * 7, types.boolean), codegen
 
     return tile
 
@@ -148,8 +153,8 @@ def _gradient(first, last, x, dy, shift, channel, channels, totals, edge, rows, 
         begin, end, done = chunk * images // chunks, (chunk + 1) * images // chunks, chunk * tasks
         begin_task, end_task = max(first, done) - done, min(last - done, tasks)
         for image in range(begin, end, step):
-            for start in range(0, outputs, BLOCK):
-                stop = min(outputs, start + BLOCK)
+            for start in range(0, outputs, PIXELS):
+                stop = min(outputs, start + PIXELS)
                 for task in range(begin_task, end_task):
                     group, where = task // tiles * GROUP, row + task % tiles * ROWS * 8
                     sums, wide = total + (done + task) * ROWS * GROUP * 4, channels - group
@@ -159,10 +164,11 @@ def _gradient(first, last, x, dy, shift, channel, channels, totals, edge, rows, 
                         images_from = source + i * size * 4
                         gradients = factors + ((i * outputs + start) * stride + group) * 4
                         count = stop - start - cut
-                        _add(images_from, where, pixel + start * 8, gradients, stride, sums, count, more, wide)
+                        if count:
+                            _add(images_from, where, pixel + start * 8, gradients, stride, sums, count, more, wide)
                         if cut:
-                            last_pixel = pixel + (stop - 1) * 8
-                            _add(images_from, where, last_pixel, final + group * 4, 0, sums, 1, True, wide)
+                            more, last_pixel = more or count > 0, pixel + (stop - 1) * 8
+                            _add(images_from, where, last_pixel, final + group * 4, 0, sums, 1, more, wide)
 
 
 @kernel
