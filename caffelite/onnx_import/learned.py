@@ -6,8 +6,8 @@ import numpy as np
 
 from .arithmetic import tiled
 from .builder import Builder, Unsupported, translates
+from .decomposition import Decomposition
 from .images import weights
-from .parts import Parts
 from .reader import Operator
 from .shapes import permuted
 
@@ -107,15 +107,15 @@ def group_norm(b: Builder, op: Operator) -> list[str]:
 @translates("RMSNormalization")
 def rms_norm(b: Builder, op: Operator) -> list[str]:
     """x / sqrt(mean(x²) + epsilon) scale"""
-    parts, shape = Parts(b, op), b.shape(op.inputs[0])
+    d, shape = Decomposition(b, op), b.shape(op.inputs[0])
     axes = list(range(op.get("axis", -1) % len(shape), len(shape)))
     means = [1 if axis in axes else side for axis, side in enumerate(shape)]
-    squares = parts.make("Pow", op.inputs[0], parts.constant(2.0), called="squares")
-    mean = parts.make("ReduceMean", squares, called="mean", shape=means, axes=axes)
-    above = parts.make("Add", mean, parts.constant(op.get("epsilon", 1e-5)), called="above")
-    inverse = parts.make("Pow", above, parts.constant(-0.5), called="inverse")
-    normal = parts.make("Mul", op.inputs[0], inverse, called="normal")
-    return parts.blob(parts.make("Mul", normal, op.inputs[1]))
+    squares = d.make("Pow", op.inputs[0], d.constant(2.0), called="squares")
+    mean = d.make("ReduceMean", squares, called="mean", shape=means, axes=axes)
+    above = d.make("Add", mean, d.constant(op.get("epsilon", 1e-5)), called="above")
+    inverse = d.make("Pow", above, d.constant(-0.5), called="inverse")
+    normal = d.make("Mul", op.inputs[0], inverse, called="normal")
+    return d.blob(d.make("Mul", normal, op.inputs[1]))
 
 
 @translates("LayerNormalization")

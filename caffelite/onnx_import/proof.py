@@ -56,8 +56,8 @@ def prove(traced: Traced, b: Builder, given: Mapping[str, np.ndarray] | None = N
         samples += count_samples(traced.model, {name: values.shape for name, values in fed.items()})
         for name, tensor in judged.items():
             masked = np.isneginf(expected[tensor]) if tensor not in traced.model.outputs else False
-            mine_kept, theirs_kept = (np.where(masked, 0, values[tensor]) for values in (found, expected))
-            differences.add(name, mine_kept, theirs_kept)
+            ours, reference = (np.where(masked, 0, values[tensor]) for values in (found, expected))
+            differences.add(name, ours, reference)
         for name in traced.model.outputs:
             _warn_if_even(name, expected[name])
     return Proof(differences.shares, samples, several)

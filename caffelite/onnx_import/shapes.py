@@ -7,7 +7,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .arithmetic import power
 from .builder import Builder, Unsupported, translates
-from .parts import Parts
+from .decomposition import Decomposition
 from .reader import Operator
 from .simplify import reduced_axes
 
@@ -22,8 +22,8 @@ def identity(b: Builder, op: Operator) -> list[str]:
 @translates("Cast")
 def cast(b: Builder, op: Operator) -> list[str]:
     if op.get("to") == BOOL and op.inputs[0] not in b.traced.answers:
-        parts = Parts(b, op)
-        return parts.blob(parts.make("Not", parts.make("Equal", op.inputs[0], parts.constant(0.0))))
+        d = Decomposition(b, op)
+        return d.blob(d.make("Not", d.make("Equal", op.inputs[0], d.constant(0.0))))
     if op.get("to") not in FLOATS and op.inputs[0] not in b.traced.whole and not _chooses_rows(b, op):
         raise Unsupported(op, "it rounds to whole numbers", "end the net before it")
     return [b.x(op)]

@@ -10,7 +10,7 @@ from .builder import LARGEST, OPERATORS, Builder
 from .reader import Operator
 
 
-class Parts:
+class Decomposition:
     """The simpler operators of ``op``, each with layers of its own."""
 
     def __init__(self, b: Builder, op: Operator):
@@ -48,9 +48,9 @@ class Parts:
         made = np.broadcast_shapes(*map(b.shape, inputs)) if shape is None else tuple(shape)
         b.traced.shapes[name] = made
         b.traced.batch_axis[name] = self._batch_axis(inputs, len(made) if shape is None else None)
-        part = Operator(kind, self._op.name, list(inputs), [name], attributes)
+        simpler = Operator(kind, self._op.name, list(inputs), [name], attributes)
         with b.labeled(called):
-            b.names[name] = OPERATORS[kind](b, part)[0]
+            b.names[name] = OPERATORS[kind](b, simpler)[0]
         return name
 
     def blob(self, tensor: str) -> list[str]:
