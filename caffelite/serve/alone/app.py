@@ -142,9 +142,9 @@ async def _results(request: Request, fields: page.Fields, top: int, threshold: f
     """The record of each picture, or its error."""
     predictor: Predictor = request.app.state.predictor
     large = _length(fields) > LARGE
-    contents = await _where_it_pays(large, _contents, fields)
+    contents = await _in_thread_if(large, _contents, fields)
     large = large or predictor.are_large(contents)
-    decoded = await _where_it_pays(large, _decoded_pictures, predictor, contents)
+    decoded = await _in_thread_if(large, _decoded_pictures, predictor, contents)
     pictures = [picture for picture in decoded if not isinstance(picture, CaffeliteError)]
     try:
         async with asyncio.timeout(LONGEST):
@@ -154,10 +154,10 @@ async def _results(request: Request, fields: page.Fields, top: int, threshold: f
     except TimeoutError:
         raise HTTPException(503, "the answer takes too long", {"Retry-After": "10"}) from None
     paired = [(p, p if isinstance(p, CaffeliteError) else next(answers)) for p in decoded]
-    return await _where_it_pays(predictor.draws, _records, predictor, paired, top, threshold)
+    return await _in_thread_if(predictor.draws, _records, predictor, paired, top, threshold)
 
 
-async def _where_it_pays(large: bool, function: Callable[..., T], *arguments: Any) -> T:
+async def _in_thread_if(large: bool, function: Callable[..., T], *arguments: Any) -> T:
     """Calls a function, of ``large`` work in another thread: meanwhile this one serves other requests."""
     return await run_in_threadpool(function, *arguments) if large else function(*arguments)
 
